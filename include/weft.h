@@ -990,10 +990,12 @@ WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_p
  *   weft_store_open    a folder -> the versions in that folder
  *   weft_store_put     weights -> the next version
  *   weft_store_apply   weights of any version -> weights of another, forward or back
+ *   weft_store_apply_blocks  the same for the weights of one process of many
  *   weft_store_check   proves every file
  *   weft_store_trim    removes old versions
  *
- * Several processes may read a store while one writes. A handle is used by one thread at a time. */
+ * Several processes may read a store while one writes. Trainers that publish one model together write each its own
+ * files, and a version is there when all of them have written theirs. A handle is used by one thread at a time. */
 typedef struct weft_store weft_store;
 
 typedef struct weft_store_options {
@@ -1032,7 +1034,7 @@ typedef struct weft_store_entry {
 WEFT_API weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity,
                                      size_t *count);
 
-/* Returns the layout of a version. The caller gives the layout back with weft_layout_free.
+/* Returns the layout of a version's model. The caller gives the layout back with weft_layout_free.
  * version  run and number; run 0: the last run that has the number
  * Errors: WEFT_E_MISSING (no such version), those of weft_update_open. */
 WEFT_API weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout);
@@ -1068,6 +1070,21 @@ WEFT_API weft_status weft_store_apply(weft_store *store, const weft_version *ver
                                       const weft_piece *pieces, uint64_t count, const weft_work *work,
                                       weft_store_info *info);
 
+/* Moves the weights of one process of many to a version that trainers with cuts, or of several sources, wrote.
+ *
+ * Of each source's files only the frames of the keys of the blocks are read. The work is done on a copy of the weights.
+ * So after an error the weights are what they were. weft_store_apply does the same for all of a model.
+ *
+ * layout  layout of the whole model, as weft_store_layout returns it
+ * blocks  `count` slices of the model with their places, as for weft_bind_blocks; they have all of a key or nothing of
+ *         it
+ * Memory: a copy of the weights. Blocks: for a few passes over the weights, and one for each file.
+ * Errors: as weft_store_apply; WEFT_E_LAYOUT (also: the blocks have a part of a key, the text names the cell; the
+ * sources do not have each element of the blocks once; the files are of a trainer without cuts). */
+WEFT_API weft_status weft_store_apply_blocks(weft_store *store, const weft_version *version, const weft_layout *layout,
+                                             const weft_block *blocks, uint64_t count, const weft_work *work,
+                                             weft_store_info *info);
+
 typedef struct weft_store_put_options {
     size_t size;               /* sizeof(weft_store_put_options) */
     weft_version base;         /* run and number of the base; all 0: there is none, and the version gets an anchor */
@@ -1085,8 +1102,9 @@ typedef struct weft_store_put_options {
  * base    weights of the base, or NULL with base_count 0
  * target  weights of the new version
  * info    receives the figures of the update, or of the anchor where there is no update; or NULL
- * Errors: WEFT_E_STATE (the version is there already), WEFT_E_ARGUMENT (the labels), WEFT_E_BASE (the weights are not
- * the base's), WEFT_E_MISSING (the store lacks the base), WEFT_E_FILE, those of weft_diff. */
+ * Errors: WEFT_E_STATE (the version is there already, or several sources write the store), WEFT_E_ARGUMENT (the
+ * labels), WEFT_E_BASE (the weights are not the base's), WEFT_E_MISSING (the store lacks the base), WEFT_E_FILE, those
+ * of weft_diff. */
 WEFT_API weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base,
                                     uint64_t base_count, const weft_piece *target, uint64_t target_count,
                                     const weft_store_put_options *options, const weft_work *work,

@@ -26,9 +26,8 @@ static weft_status store_make(const char *place, const weft_store_options *optio
     return status == WEFT_OK ? weft_store_load(store) : status;
 }
 
-weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store)
+static weft_status place_check(const char *place, const weft_store_options *options)
 {
-    weft_store_options own = {0};
     weft_status status = weft_size_check(options, "weft_store_options");
     if (status != WEFT_OK)
         return status;
@@ -36,11 +35,22 @@ weft_status weft_store_open(const char *place, const weft_store_options *options
         return weft_fail(WEFT_E_ARGUMENT, "a store needs the path of a folder");
     if (strstr(place, "://") && strncmp(place, "s3://", 5) != 0)
         return weft_fail(WEFT_E_ARGUMENT, "%s: a store is a folder, or s3://BUCKET/PREFIX", place);
+    return WEFT_OK;
+}
+
+static weft_status store_open(const char *place, const weft_store_options *options, const weft_store *like,
+                              weft_store **store)
+{
+    weft_store_options own = {0};
+    weft_status status = place_check(place, options);
+    if (status != WEFT_OK)
+        return status;
     if (options)
         memcpy(&own, options, options->size < sizeof own ? options->size : sizeof own);
     weft_store *made = weft_mem_take(1, sizeof *made);
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    *made = *like;
     status = store_make(place, &own, made);
     if (status == WEFT_OK)
         *store = made;
@@ -49,13 +59,31 @@ weft_status weft_store_open(const char *place, const weft_store_options *options
     return status;
 }
 
+weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store)
+{
+    const weft_store like = {.source = 0, .sources = 1};
+    return store_open(place, options, &like, store);
+}
+
+weft_status weft_store_open_source(const char *place, const weft_store_options *options, uint32_t source,
+                                   uint32_t sources, weft_store **store)
+{
+    const weft_store like = {.source = source, .sources = sources, .alone = true};
+    return store_open(place, options, &like, store);
+}
+
 void weft_store_close(weft_store *store)
 {
     if (!store)
         return;
+    for (uint32_t i = 0; i < store->shelf_count; i++) {
+        weft_store_versions_give(store->shelves[i]->versions, store->shelves[i]->count);
+        weft_mem_give(store->shelves[i]);
+    }
+    weft_mem_give(store->shelves);
     if (store->port)
         store->port->close(store->place);
-    weft_mem_give(store->versions);
+    weft_store_versions_give(store->versions, store->count);
     weft_mem_give(store->name);
     weft_mem_give(store);
 }
@@ -71,38 +99,9 @@ weft_status weft_store_refresh(weft_store *store)
     return weft_store_load(store);
 }
 
-/* ---- listing */
-
-static weft_store_entry entry_of(const weft_store_version *v, bool reachable)
-{
-    const weft_store_file *update = &v->files[WEFT_STORE_UPDATE], *anchor = &v->files[WEFT_STORE_ANCHOR];
-    return (weft_store_entry){
-        .version = v->version,
-        .base = update->base,
-        .update_bytes = update->item.bytes,
-        .anchor_bytes = anchor->item.bytes,
-        .time_s = update->item.bytes ? update->item.time_s : anchor->item.time_s,
-        .damaged = update->status != WEFT_OK || anchor->status != WEFT_OK,
-        .reachable = reachable,
-    };
-}
-
-weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity, size_t *count)
-{
-    bool *reached = weft_mem_take(store->count + 1, sizeof *reached);
-    if (!reached)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu versions", (ull)store->count);
-    weft_status status = weft_store_reach(store, reached);
-    for (uint64_t i = 0; status == WEFT_OK && i < store->count && i < capacity; i++)
-        entries[i] = entry_of(&store->versions[i], reached[i]);
-    *count = store->count;
-    weft_mem_give(reached);
-    return status;
-}
-
 /* ---- what a version brings along */
 
-static weft_status version_find(const weft_store *store, const weft_version *version, uint64_t *index)
+weft_status weft_store_version_find(const weft_store *store, const weft_version *version, uint64_t *index)
 {
     *index = weft_store_find(store, version->run, version->number);
     return *index != WEFT_STORE_NONE
@@ -111,34 +110,45 @@ static weft_status version_find(const weft_store *store, const weft_version *ver
                            store->name, (ull)version->number);
 }
 
-static weft_status layout_of(weft_store *store, weft_store_file *file, weft_layout **layout)
+/* Takes the layout of a file, or of the model whose cells the file is of. */
+static weft_status layout_of(weft_store *store, weft_store_file *file, bool of_model, weft_layout **layout)
 {
     weft_update_file *update;
-    const weft_layout *inside;
-    int named;
+    const weft_update_cells *cells;
     weft_status status = weft_store_file_open(store, file, &update);
     if (status != WEFT_OK)
         return status;
-    status = weft_update_layout(update, &inside, &named);
+    status = weft_update_division(update, &cells);
     if (status == WEFT_OK)
-        *layout = weft_layout_hold((weft_layout *)(uintptr_t)inside);
+        *layout = weft_layout_hold(cells && of_model ? cells->model : update->layout);
     weft_update_close(update);
     return status;
 }
 
-/* Either file of the version will do, and so will any neighbour of one layout, because a damaged file has none. */
-weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout)
+/* Either file of the version will do. */
+static weft_status version_layout(weft_store *store, uint64_t index, bool of_model, weft_layout **layout)
+{
+    const weft_store_version *v = &store->versions[index];
+    weft_status status = weft_fail_quiet(WEFT_E_MISSING, "%s: no whole file tells the tensors of version %llu",
+                                         store->name, (ull)v->version.number);
+    for (int kind = WEFT_STORE_ANCHOR; kind >= 0 && status != WEFT_OK; kind--)
+        if (weft_store_has(v, (weft_store_kind)kind))
+            status = layout_of(store, &store->versions[index].files[kind], of_model, layout);
+    return status;
+}
+
+weft_status weft_store_file_layout(weft_store *store, const weft_version *version, weft_layout **layout)
 {
     uint64_t index;
-    weft_status status = version_find(store, version, &index);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_fail_quiet(WEFT_E_MISSING, "%s: no whole file tells the tensors of version %llu", store->name,
-                             (ull)version->number);
-    for (int kind = WEFT_STORE_ANCHOR; kind >= 0 && status != WEFT_OK; kind--)
-        if (weft_store_has(&store->versions[index], (weft_store_kind)kind))
-            status = layout_of(store, &store->versions[index].files[kind], layout);
-    return status;
+    const weft_status status = weft_store_version_find(store, version, &index);
+    return status == WEFT_OK ? version_layout(store, index, false, layout) : status;
+}
+
+weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout)
+{
+    weft_store_set set;
+    const weft_status status = weft_store_set_find(store, version, &set);
+    return status == WEFT_OK ? version_layout(set.shelf[0], set.index[0], true, layout) : status;
 }
 
 /* Finds the file that tells the attachment of a version: its anchor, or the update that brought one last. */
@@ -157,12 +167,12 @@ static weft_store_file *attachment_file(weft_store *store, uint64_t index)
 weft_status weft_store_attachment(weft_store *store, const weft_version *version, void *data, uint64_t capacity,
                                   uint64_t *bytes)
 {
-    uint64_t index;
+    weft_store_set set;
     weft_update_file *update;
-    weft_status status = version_find(store, version, &index);
+    weft_status status = weft_store_set_find(store, version, &set);
     if (status != WEFT_OK)
         return status;
-    weft_store_file *file = attachment_file(store, index);
+    weft_store_file *file = attachment_file(set.shelf[0], set.index[0]);
     if (!file)
         return weft_fail(WEFT_E_MISSING, "%s: the file that brought the attachment of version %llu is gone",
                          store->name, (ull)version->number);

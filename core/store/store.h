@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "weft.h"
+#include "update/update_part.h"
 
 #define WEFT_STORE_NONE     UINT64_MAX
 #define WEFT_STORE_NAME_MAX 96u /* bytes of a name, its end included */
@@ -60,7 +60,10 @@ typedef struct weft_store_file {
     uint64_t layout[2]; /* hash of the layout */
     weft_status status; /* OK: both ends are whole and fit the name */
     bool attached;      /* the file brings an attachment */
+    bool divided;       /* its layout is of cells of a model */
     bool read;          /* its ends were read, and are whole */
+    weft_key_sum *sums; /* what each key adds to the target's root, where the layout is of cells */
+    uint32_t sum_count;
 } weft_store_file;
 
 /* One version. */
@@ -75,9 +78,17 @@ struct weft_store {
     void *place;
     char *name;                   /* name of the place, for messages */
     uint64_t anchors;             /* numbers from one anchor to the next */
+    uint32_t source, sources;     /* whose files these are: source r of S */
     weft_store_version *versions; /* versions by run and number, rising */
     uint64_t count, capacity;
-    uint64_t others; /* files that are no files of a store */
+    uint64_t others;   /* files that are no files of a store */
+    uint64_t last_run; /* last run of any source; 0: there are no files */
+    /* A reader looks at the files of one trainer, and has a store for each source of several beside them. These share
+     * its place and its name. */
+    bool alone; /* only files of this source are looked at */
+    weft_store **shelves;
+    uint32_t shelf_count;
+    weft_store *whole; /* store that has this one among its shelves; NULL: none */
 };
 
 /* ---- store_name.c: names by rule */
@@ -98,6 +109,8 @@ weft_status weft_store_s3_open(const char *url, const weft_store_port **port, vo
 weft_status weft_store_items_add(weft_store_items *items, const weft_store_item *item);
 /* Lists the place anew, and reads the ends of all files. A damaged file is no error here. */
 weft_status weft_store_load(weft_store *store);
+/* Gives versions back. */
+void weft_store_versions_give(weft_store_version *versions, uint64_t count);
 /* Adds or updates a version after the store wrote a file of that version. Errors: WEFT_E_MEMORY. */
 weft_status weft_store_note(weft_store *store, const weft_store_name *name);
 /* Opens the file of a version, and checks that it is what its name says. */
@@ -122,6 +135,14 @@ bool weft_store_anchor_is_due(const weft_store *store, const weft_version *versi
 
 /* ---- store.c */
 
+/* Opens the files of one source of several, or of the one trainer (0 of 1), to write them. Errors: as
+ * weft_store_open. */
+weft_status weft_store_open_source(const char *place, const weft_store_options *options, uint32_t source,
+                                   uint32_t sources, weft_store **store);
+/* Finds a version; run 0: that of the last run that has the number. Errors: WEFT_E_MISSING. */
+weft_status weft_store_version_find(const weft_store *store, const weft_version *version, uint64_t *index);
+/* Returns the layout that the files of a version have: of all tensors, or of cells. Errors: as weft_store_layout. */
+weft_status weft_store_file_layout(weft_store *store, const weft_version *version, weft_layout **layout);
 /* Ends what is under way, so that the store can be closed soon. Any thread. */
 void weft_store_end(weft_store *store);
 
@@ -148,8 +169,42 @@ void weft_store_way_close(weft_store_way *way);
 /* Tells for each version whether an anchor and updates lead there. Errors: WEFT_E_MEMORY. */
 weft_status weft_store_reach(const weft_store *store, bool *reached);
 
+/* ---- store_set.c: versions of several sources */
+
+/* The stores that together have a version: one, or one for each source. */
+typedef struct weft_store_set {
+    weft_store *shelf[WEFT_SOURCES_MAX];
+    uint64_t index[WEFT_SOURCES_MAX]; /* index of the version in each */
+    uint32_t count;
+    bool divided; /* the files are of cells of a model */
+} weft_store_set;
+
+/* Finds the files of a version; run 0: of the last run that has the number. Several sources have a version when all of
+ * them have it. Errors: WEFT_E_MISSING. */
+weft_status weft_store_set_find(weft_store *store, const weft_version *version, weft_store_set *set);
+/* Returns one word for all bits of a version, from the roots of its sources, as weft_held does. */
+uint64_t weft_store_set_root(const weft_store_set *set);
+/* Returns the stores of all files: this one, and its shelves, from 0 on; NULL: there are no more. */
+weft_store *weft_store_each(weft_store *store, uint32_t number);
+
+/* ---- store_part.c */
+
+/* Moves weights of a model to a version whose files are of cells. Either pieces or blocks are given. Errors: as
+ * weft_store_apply_blocks. */
+weft_status weft_store_part_apply(const weft_store_set *set, const weft_layout *model, const weft_piece *pieces,
+                                  const weft_block *blocks, uint64_t count, const weft_work *work,
+                                  weft_store_info *info);
+
 /* ---- store_apply.c */
 
+/* Moves weights of the files' own layout to a version. Errors: as weft_store_apply. */
+weft_status weft_store_apply_files(weft_store *store, const weft_version *version, const weft_layout *layout,
+                                   const weft_piece *pieces, uint64_t count, const weft_work *work,
+                                   weft_store_info *info);
+/* Returns true if a file that fails so is damaged, so that the next way goes round the file. */
+bool weft_store_is_damage(weft_status status);
+/* Copies figures into the caller's struct, as far as that has room; NULL: there is none. */
+void weft_store_info_report(const weft_store_info *all, weft_store_info *info);
 /* Takes one step. Errors: those of weft_update_apply, and of the place. */
 weft_status weft_store_step_take(weft_store *store, const weft_store_step *step, const weft_layout *layout,
                                  const weft_piece *pieces, uint64_t count, const weft_work *work);

@@ -181,8 +181,7 @@ weft_status weft_store_step_take(weft_store *store, const weft_store_step *step,
 
 /* ---- the way */
 
-/* Returns true if a file that fails so is damaged from then on, so that the next way goes round the file. */
-static bool is_damage(weft_status status)
+bool weft_store_is_damage(weft_status status)
 {
     return status == WEFT_E_FILE || status == WEFT_E_CORRUPT || status == WEFT_E_CHECK || status == WEFT_E_BASE ||
            status == WEFT_E_TARGET || status == WEFT_E_PROTOCOL;
@@ -201,7 +200,7 @@ static weft_status way_take(weft_store *store, const weft_store_way *way, const 
         weft_store_file *file = step_file(store, &way->steps[i]);
         const weft_status status = weft_store_step_take(store, &way->steps[i], layout, pieces, count, work);
         if (status != WEFT_OK) {
-            if (is_damage(status))
+            if (weft_store_is_damage(status))
                 file->status = status;
             return status;
         }
@@ -227,15 +226,17 @@ static weft_status apply(weft_store *store, uint64_t to, const weft_layout *layo
             return status == WEFT_E_MISSING && failed != WEFT_OK ? failed : status;
         status = way_take(store, &way, layout, pieces, count, work, info);
         weft_store_way_close(&way);
-        if (!is_damage(status))
+        if (!weft_store_is_damage(status))
             return status;
         failed = status;
         info->damaged++;
     }
 }
 
-static void report(const weft_store_info *all, weft_store_info *info)
+void weft_store_info_report(const weft_store_info *all, weft_store_info *info)
 {
+    if (!info)
+        return;
     const size_t size = info->size < sizeof *all ? info->size : sizeof *all;
     memcpy(info, all, size);
     info->size = size;
@@ -252,23 +253,54 @@ static weft_status layout_check(const weft_store *store, uint64_t to, const weft
                      (ull)v->version.number);
 }
 
+weft_status weft_store_apply_files(weft_store *store, const weft_version *version, const weft_layout *layout,
+                                   const weft_piece *pieces, uint64_t count, const weft_work *work,
+                                   weft_store_info *info)
+{
+    weft_store_info figures = {0};
+    uint64_t to;
+    weft_status status = weft_store_version_find(store, version, &to);
+    if (status == WEFT_OK)
+        status = layout_check(store, to, layout);
+    if (status == WEFT_OK)
+        status = apply(store, to, layout, pieces, count, work, &figures);
+    if (status != WEFT_OK)
+        return status;
+    figures.version = store->versions[to].version;
+    weft_store_info_report(&figures, info);
+    return WEFT_OK;
+}
+
 weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
                              const weft_piece *pieces, uint64_t count, const weft_work *work, weft_store_info *info)
 {
     weft_work own;
-    weft_store_info figures = {0};
+    weft_store_set set;
     weft_status status = weft_update_sizes_check(work, info, "weft_store_info");
+    if (status == WEFT_OK)
+        status = weft_store_set_find(store, version, &set);
     if (status != WEFT_OK)
         return status;
-    const uint64_t to = weft_store_find(store, version->run, version->number);
-    if (to == WEFT_STORE_NONE)
-        return weft_fail(WEFT_E_MISSING, "%s: version %llu is not there; weft_store_list lists those that are",
-                         store->name, (ull)version->number);
-    status = layout_check(store, to, layout);
+    work = weft_update_work_take(work, &own);
+    if (set.divided)
+        return weft_store_part_apply(&set, layout, pieces, NULL, count, work, info);
+    return weft_store_apply_files(set.shelf[0], version, layout, pieces, count, work, info);
+}
+
+weft_status weft_store_apply_blocks(weft_store *store, const weft_version *version, const weft_layout *layout,
+                                    const weft_block *blocks, uint64_t count, const weft_work *work,
+                                    weft_store_info *info)
+{
+    weft_work own;
+    weft_store_set set;
+    weft_status status = weft_update_sizes_check(work, info, "weft_store_info");
     if (status == WEFT_OK)
-        status = apply(store, to, layout, pieces, count, weft_update_work_take(work, &own), &figures);
-    figures.version = store->versions[to].version;
-    if (info && status == WEFT_OK)
-        report(&figures, info);
-    return status;
+        status = weft_store_set_find(store, version, &set);
+    if (status == WEFT_OK && !set.divided)
+        status = weft_fail(WEFT_E_LAYOUT,
+                           "%s: version %llu is of a trainer without cuts, so its files are of all of the model",
+                           store->name, (ull)version->number);
+    return status == WEFT_OK
+               ? weft_store_part_apply(&set, layout, NULL, blocks, count, weft_update_work_take(work, &own), info)
+               : status;
 }

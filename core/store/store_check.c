@@ -61,7 +61,7 @@ static weft_status file_is_damaged(checker *c, uint64_t index, weft_store_kind k
 static weft_status layout_take(checker *c, uint64_t index)
 {
     weft_layout *layout;
-    weft_status status = weft_store_layout(c->store, &c->store->versions[index].version, &layout);
+    weft_status status = weft_store_file_layout(c->store, &c->store->versions[index].version, &layout);
     if (status != WEFT_OK)
         return status;
     if (c->layout && c->layout->hash[0] == layout->hash[0] && c->layout->hash[1] == layout->hash[1]) {
@@ -86,7 +86,7 @@ static bool led_to(checker *c, uint64_t index)
 {
     const weft_version *to = &c->store->versions[index].version;
     const weft_status status =
-        weft_store_apply(c->store, to, c->layout, c->weights.pieces, c->layout->count, &c->files, NULL);
+        weft_store_apply_files(c->store, to, c->layout, c->weights.pieces, c->layout->count, &c->files, NULL);
     c->at = status == WEFT_OK ? index : WEFT_STORE_NONE;
     return status == WEFT_OK;
 }
@@ -221,30 +221,42 @@ static weft_status check(checker *c)
     return status == WEFT_OK ? lost_say(c) : status;
 }
 
-weft_status weft_store_check(weft_store *store, const weft_work *work,
-                             weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
-                             uint64_t *faults)
+/* Checks the files of one source. */
+static weft_status source_check(weft_store *store, const checker *like, uint64_t *faults)
 {
-    weft_work own;
-    weft_status status = weft_size_check(work, "weft_work");
-    if (status == WEFT_OK)
-        status = weft_store_load(store);
-    if (status != WEFT_OK)
-        return status;
-    checker c = {.store = store, .report = report, .user = user, .at = WEFT_STORE_NONE};
-    c.work = weft_update_work_take(work, &own);
-    if (c.work)
-        c.files = *c.work;
+    checker c = *like;
+    c.store = store;
+    c.files = c.work ? *c.work : (weft_work){0};
     c.files.size = sizeof c.files;
     c.files.progress = files_progress;
     c.files.user = &c;
     c.unproved = weft_mem_take(store->count + 1, sizeof *c.unproved);
     c.reported = weft_mem_take(store->count + 1, sizeof *c.reported);
-    status = c.unproved && c.reported ? check(&c) : weft_fail(WEFT_E_MEMORY, "no memory to check a store");
-    *faults = c.faults;
+    const weft_status status =
+        c.unproved && c.reported ? check(&c) : weft_fail(WEFT_E_MEMORY, "no memory to check a store");
+    *faults += c.faults;
     weft_store_zero_close(&c.weights);
     weft_layout_free(c.layout);
     weft_mem_give(c.reported);
     weft_mem_give(c.unproved);
+    return status;
+}
+
+weft_status weft_store_check(weft_store *store, const weft_work *work,
+                             weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
+                             uint64_t *faults)
+{
+    weft_work own;
+    weft_store *each;
+    weft_status status = weft_size_check(work, "weft_work");
+    if (status == WEFT_OK)
+        status = weft_store_load(store);
+    if (status != WEFT_OK)
+        return status;
+    const checker like = {
+        .work = weft_update_work_take(work, &own), .report = report, .user = user, .at = WEFT_STORE_NONE};
+    *faults = 0;
+    for (uint32_t i = 0; status == WEFT_OK && (each = weft_store_each(store, i)); i++)
+        status = source_check(each, &like, faults);
     return status;
 }

@@ -64,6 +64,22 @@ weft_status weft_store_file_open(const weft_store *store, weft_store_file *file,
     return status;
 }
 
+/* Keeps what each key adds to the target's root. */
+static weft_status sums_read(weft_store_file *file, const weft_update_file *update)
+{
+    weft_key_share *shares = NULL;
+    uint32_t count = 0;
+    weft_status status = weft_update_shares_read(update->cells, update->cells_bytes, &shares, &count);
+    if (status != WEFT_OK)
+        return status;
+    file->sums = weft_mem_take(count + 1u, sizeof *file->sums);
+    for (uint32_t i = 0; file->sums && i < count; i++)
+        file->sums[i] = (weft_key_sum){shares[i].key, shares[i].target};
+    file->sum_count = file->sums ? count : 0;
+    weft_mem_give(shares);
+    return file->sums ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for the sums of %u keys", count);
+}
+
 /* Damage is a fact about the file, which `status` keeps. */
 static weft_status ends_read(const weft_store *store, weft_store_file *file)
 {
@@ -71,13 +87,18 @@ static weft_status ends_read(const weft_store *store, weft_store_file *file)
     if (file->read)
         return WEFT_OK;
     file->status = weft_store_file_open(store, file, &update);
-    if (file->status == WEFT_E_MEMORY)
+    if (file->status == WEFT_OK && update->tail.divided)
+        file->status = sums_read(file, update);
+    if (file->status == WEFT_E_MEMORY) {
+        weft_update_close(update);
         return WEFT_E_MEMORY;
+    }
     if (file->status == WEFT_OK) {
         file->base = update->header.base;
         file->target = update->header.target;
         memcpy(file->layout, update->header.layout, sizeof file->layout);
         file->attached = update->header.attachment_bytes > 0;
+        file->divided = update->tail.divided;
         file->read = true;
     }
     weft_update_close(update);
@@ -94,6 +115,10 @@ bool weft_store_has(const weft_store_version *version, weft_store_kind kind)
 static int items_compare(const void *a, const void *b)
 {
     const weft_store_name *x = &((const weft_store_item *)a)->name, *y = &((const weft_store_item *)b)->name;
+    if (x->sources != y->sources)
+        return x->sources < y->sources ? -1 : 1;
+    if (x->source != y->source)
+        return x->source < y->source ? -1 : 1;
     if (x->run != y->run)
         return x->run < y->run ? -1 : 1;
     if (x->number != y->number)
@@ -111,22 +136,22 @@ static void item_keep(weft_store_version *version, const weft_store_item *item)
 }
 
 /* Makes the versions of a listing, which take the place of those before. */
-static weft_status versions_fold(weft_store *store, const weft_store_items *items)
+static weft_status versions_fold(weft_store *store, const weft_store_item *items, uint64_t item_count)
 {
-    weft_store_version *versions = weft_mem_take(items->count + 1, sizeof *versions);
+    weft_store_version *versions = weft_mem_take(item_count + 1, sizeof *versions);
     if (!versions)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu versions", (ull)items->count);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu versions", (ull)item_count);
     uint64_t count = 0;
-    for (uint64_t i = 0; i < items->count; i++) {
-        const weft_store_name *name = &items->items[i].name;
+    for (uint64_t i = 0; i < item_count; i++) {
+        const weft_store_name *name = &items[i].name;
         const weft_store_version *last = count ? &versions[count - 1] : NULL;
         if (!last || last->version.run != name->run || last->version.number != name->number)
             versions[count++] = (weft_store_version){.version = {name->run, name->number, 0}};
-        item_keep(&versions[count - 1], &items->items[i]);
+        item_keep(&versions[count - 1], &items[i]);
     }
     store->versions = versions;
     store->count = count;
-    store->capacity = items->count + 1;
+    store->capacity = item_count + 1;
     return WEFT_OK;
 }
 
@@ -156,52 +181,132 @@ static weft_status version_read(const weft_store *store, weft_store_version *ver
     return status;
 }
 
-/* Files of sharded trainers, of which each holds a part, are none of ours. */
-static void sharded_drop(weft_store_items *items)
+void weft_store_versions_give(weft_store_version *versions, uint64_t count)
 {
-    uint64_t kept = 0;
-    for (uint64_t i = 0; i < items->count; i++) {
-        if (items->items[i].name.sources == 1)
-            items->items[kept++] = items->items[i];
-        else
-            items->others++;
-    }
-    items->count = kept;
+    for (uint64_t i = 0; versions && i < count; i++)
+        for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+            weft_mem_give(versions[i].files[kind].sums);
+    weft_mem_give(versions);
 }
 
 /* Takes over what was read of files that are as they were, because nothing is overwritten. */
-static void known_take(const weft_store *before, weft_store *store)
+static void known_take(weft_store *before, weft_store *store)
 {
     for (uint64_t i = 0; i < store->count; i++) {
         weft_store_version *v = &store->versions[i];
         const uint64_t found = weft_store_find(before, v->version.run, v->version.number);
         for (int kind = 0; kind < WEFT_STORE_KINDS && found != WEFT_STORE_NONE; kind++) {
-            const weft_store_file *known = &before->versions[found].files[kind];
+            weft_store_file *known = &before->versions[found].files[kind];
             if (known->read && known->status == WEFT_OK && known->item.bytes == v->files[kind].item.bytes &&
-                known->item.time_s == v->files[kind].item.time_s)
+                known->item.time_s == v->files[kind].item.time_s) {
                 v->files[kind] = *known;
+                known->sums = NULL;
+            }
         }
     }
+}
+
+/* Takes the files of one source. */
+static weft_status items_take(weft_store *store, const weft_store_item *items, uint64_t count)
+{
+    weft_store before = *store;
+    weft_status status = versions_fold(store, items, count);
+    if (status != WEFT_OK)
+        return status;
+    known_take(&before, store);
+    weft_store_versions_give(before.versions, before.count);
+    for (uint64_t i = 0; status == WEFT_OK && i < store->count; i++)
+        status = version_read(store, &store->versions[i]);
+    return status;
+}
+
+/* ---- the place */
+
+static weft_store *shelf_find(const weft_store *store, uint32_t source, uint32_t sources)
+{
+    for (uint32_t i = 0; i < store->shelf_count; i++)
+        if (store->shelves[i]->source == source && store->shelves[i]->sources == sources)
+            return store->shelves[i];
+    return NULL;
+}
+
+/* Finds or makes the store for another source's files. NULL: no memory. */
+static weft_store *shelf_take(weft_store *store, uint32_t source, uint32_t sources)
+{
+    weft_store *shelf = shelf_find(store, source, sources);
+    if (shelf)
+        return shelf;
+    weft_store **grown = weft_mem_grow(store->shelves, store->shelf_count, store->shelf_count + 1, sizeof(void *));
+    if (!grown)
+        return NULL;
+    store->shelves = grown;
+    shelf = weft_mem_take(1, sizeof *shelf);
+    if (!shelf)
+        return NULL;
+    *shelf = (weft_store){.port = store->port,
+                          .place = store->place,
+                          .name = store->name,
+                          .anchors = store->anchors,
+                          .source = source,
+                          .sources = sources,
+                          .whole = store};
+    store->shelves[store->shelf_count++] = shelf;
+    return shelf;
+}
+
+static bool is_of(const weft_store *store, const weft_store_name *name)
+{
+    return name->source == store->source && name->sources == store->sources;
+}
+
+/* Hands the sorted files of each source to its store. A shelf whose files are all gone stays, empty. */
+static weft_status sources_part(weft_store *store, const weft_store_items *items)
+{
+    uint64_t end;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < store->shelf_count; i++)
+        store->shelves[i]->last_run = 0;
+    bool own = false;
+    for (uint64_t at = 0; status == WEFT_OK && at < items->count; at = end) {
+        const weft_store_name *name = &items->items[at].name;
+        for (end = at; end < items->count && items->items[end].name.source == name->source &&
+                       items->items[end].name.sources == name->sources;)
+            end++;
+        own = own || is_of(store, name);
+        weft_store *taker = is_of(store, name) ? store
+                            : store->alone     ? NULL
+                                               : shelf_take(store, name->source, name->sources);
+        if (!taker && !store->alone)
+            return weft_fail(WEFT_E_MEMORY, "no memory for the files of another source");
+        if (taker && taker != store)
+            taker->last_run = items->items[end - 1].name.run;
+        if (taker)
+            status = items_take(taker, &items->items[at], end - at);
+    }
+    if (status == WEFT_OK && !own)
+        status = items_take(store, NULL, 0);
+    for (uint32_t i = 0; status == WEFT_OK && i < store->shelf_count; i++)
+        if (store->shelves[i]->last_run == 0)
+            status = items_take(store->shelves[i], NULL, 0);
+    return status;
 }
 
 weft_status weft_store_load(weft_store *store)
 {
     weft_store_items items = {0};
-    const weft_store before = *store;
+    if (store->whole)
+        return weft_store_load(store->whole);
     weft_status status = store->port->list(store->place, &items);
     if (status == WEFT_OK) {
-        sharded_drop(&items);
         if (items.count)
             qsort(items.items, items.count, sizeof *items.items, items_compare);
-        status = versions_fold(store, &items);
-    }
-    if (status == WEFT_OK) {
-        known_take(&before, store);
-        weft_mem_give(before.versions);
+        store->last_run = 0;
+        for (uint64_t i = 0; i < items.count; i++)
+            if (items.items[i].name.run > store->last_run)
+                store->last_run = items.items[i].name.run;
+        status = sources_part(store, &items);
     }
     store->others = items.others;
-    for (uint64_t i = 0; status == WEFT_OK && i < store->count; i++)
-        status = version_read(store, &store->versions[i]);
     weft_mem_give(items.items);
     return status;
 }
@@ -245,6 +350,7 @@ weft_status weft_store_note(weft_store *store, const weft_store_name *name)
     if (status != WEFT_OK)
         return status;
     file->item.bytes = update->source.bytes;
+    store->last_run = name->run > store->last_run ? name->run : store->last_run;
     weft_update_close(update);
     return version_read(store, version);
 }

@@ -27,7 +27,7 @@ bool weft_store_name_get(const char *text, weft_store_name *name)
         name->number = number;
         name->kind = (weft_store_kind)kind;
         weft_store_name_put(name, again);
-        return strcmp(again, text) == 0 && name->source < name->sources;
+        return strcmp(again, text) == 0 && name->source < name->sources && name->sources <= WEFT_SOURCES_MAX;
     }
     return false;
 }

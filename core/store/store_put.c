@@ -96,7 +96,7 @@ static weft_status anchor_fill(void *user, const weft_sink *sink)
 weft_status weft_store_file_put(weft_store *store, const weft_version *version, weft_store_kind kind,
                                 weft_status (*fill)(void *user, const weft_sink *sink), void *user)
 {
-    const weft_store_name name = {version->run, version->number, kind, 0, 1};
+    const weft_store_name name = {version->run, version->number, kind, store->source, store->sources};
     char text[WEFT_STORE_NAME_MAX];
     weft_store_name_put(&name, text);
     weft_status status = store->port->put(store->place, text, fill, user);
@@ -125,6 +125,10 @@ static weft_status labels_check(put *p)
     if (weft_store_find(p->store, target->run, target->number) != WEFT_STORE_NONE)
         return weft_fail(WEFT_E_STATE, "%s: version %llu is there already, and a store overwrites nothing",
                          p->store->name, (ull)target->number);
+    for (uint32_t i = 0; i < p->store->shelf_count; i++)
+        if (p->store->shelves[i]->count)
+            return weft_fail(WEFT_E_STATE, "%s: trainers of several sources write it: put versions into another store",
+                             p->store->name);
     if (base->run == 0)
         return p->base ? weft_fail(WEFT_E_ARGUMENT, "weights of a base are given, and no run of the base") : WEFT_OK;
     if (base->run > target->run || (base->run == target->run && base->number >= target->number))

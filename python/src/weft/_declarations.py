@@ -427,6 +427,9 @@ uint64_t damaged;
 weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
 const weft_piece *pieces, uint64_t count, const weft_work *work,
 weft_store_info *info);
+weft_status weft_store_apply_blocks(weft_store *store, const weft_version *version, const weft_layout *layout,
+const weft_block *blocks, uint64_t count, const weft_work *work,
+weft_store_info *info);
 typedef struct weft_store_put_options {
 size_t size;
 weft_version base;

@@ -1,0 +1,338 @@
+/* store_part.c - versions whose files are of cells, into the weights of one process of many.
+ *
+ * The weights that a process has of each source are copied, the copies go along the ways of their sources, and when all
+ * have arrived they are copied back. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/mix64.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "shard/division.h"
+#include "shard/holding.h"
+#include "shard/share.h"
+#include "store/store.h"
+
+typedef unsigned long long ull;
+
+/* The part of the weights whose files one source writes. */
+typedef struct end {
+    weft_store *store;
+    uint64_t to;                    /* index of the version */
+    weft_update_file *like;         /* a file of the version, which tells the cells */
+    const weft_update_cells *cells; /* its cells */
+    weft_division division;         /* the cells that the process has of these */
+    weft_binding weights;           /* they, as the caller has them */
+    weft_store_zero image;          /* they, as they are moved */
+    weft_update_part part;
+} end;
+
+typedef struct mover {
+    const weft_layout *model;
+    const weft_piece *pieces;
+    const weft_block *blocks;
+    uint64_t count;
+    weft_slice *slices; /* slices of the blocks; NULL: all of the model */
+    const weft_work *work;
+    end *ends;
+    uint32_t end_count;
+    weft_store_info info;
+} mover;
+
+/* ---- the cells of one source */
+
+static weft_status like_open(end *e)
+{
+    weft_store_version *v = &e->store->versions[e->to];
+    const weft_store_kind kind = weft_store_has(v, WEFT_STORE_UPDATE) ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR;
+    weft_status status = weft_store_file_open(e->store, &v->files[kind], &e->like);
+    if (status == WEFT_OK)
+        status = weft_update_division(e->like, &e->cells);
+    if (status == WEFT_OK && !e->cells)
+        status = weft_fail(WEFT_E_LAYOUT, "%s: source %u of %u wrote no cells", e->store->name, e->store->source,
+                           e->store->sources);
+    return status;
+}
+
+/* Keys of which the source has nothing go with the key before, so that ranges are few. */
+static weft_status keys_wanted(const mover *m, const end *e, bool *wanted)
+{
+    const weft_cells *cells = &e->cells->cells;
+    const weft_share share = {.layout = m->model, .slices = m->slices, .slice_count = m->count};
+    weft_status status = WEFT_OK;
+    if (m->slices)
+        status = weft_share_keys(&share, cells, wanted);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < e->cells->share_count; i++) {
+        const uint32_t key = e->cells->shares[i].key;
+        const bool take = !m->slices || wanted[key];
+        for (; at < key; at++)
+            wanted[at] = at > 0 ? wanted[at - 1] : take;
+        wanted[at++] = take;
+    }
+    return status;
+}
+
+static bool takes_nothing(const bool *wanted, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (wanted[i])
+            return false;
+    return true;
+}
+
+/* Finds what the process has of the source's cells. No cells: nothing. */
+static weft_status end_divide(const mover *m, end *e)
+{
+    const weft_cells *cells = &e->cells->cells;
+    weft_view_keys keys;
+    bool *wanted = weft_mem_take(cells->key_count + 1u, sizeof *wanted);
+    weft_status status =
+        wanted ? keys_wanted(m, e, wanted) : weft_fail(WEFT_E_MEMORY, "no memory for %u keys", cells->key_count);
+    if (status == WEFT_OK && !takes_nothing(wanted, cells->key_count)) {
+        status = weft_view_keys_of(wanted, cells->key_count, &keys);
+        if (status == WEFT_OK)
+            status = weft_excerpt_open(m->model, cells, e->like->layout, &keys, &e->division.excerpt);
+    }
+    weft_mem_give(wanted);
+    if (status != WEFT_OK || e->division.excerpt.cell_count == 0)
+        return status;
+    e->division.model = weft_layout_hold((weft_layout *)(uintptr_t)m->model);
+    e->division.layout = weft_layout_hold(e->division.excerpt.layout);
+    return WEFT_OK;
+}
+
+static void end_close(end *e)
+{
+    weft_update_part_close(&e->part);
+    weft_store_zero_close(&e->image);
+    weft_binding_close(&e->weights);
+    if (e->division.model)
+        weft_division_close(&e->division);
+    weft_excerpt_close(&e->division.excerpt);
+    weft_update_close(e->like);
+}
+
+static weft_status end_open(const mover *m, end *e)
+{
+    weft_status status = like_open(e);
+    if (status == WEFT_OK && memcmp(e->cells->model->hash, m->model->hash, sizeof m->model->hash) != 0)
+        status = weft_fail(WEFT_E_LAYOUT, "%s: version %llu is of another model", e->store->name,
+                           (ull)e->store->versions[e->to].version.number);
+    return status == WEFT_OK ? end_divide(m, e) : status;
+}
+
+static weft_status memory_take(const mover *m, end *e)
+{
+    const weft_layout *layout = e->division.layout;
+    weft_status status = weft_division_bind(&e->division, m->pieces, m->blocks, m->count, true, &e->weights);
+    if (status == WEFT_OK)
+        status = weft_binding_apart(&e->weights);
+    if (status == WEFT_OK)
+        status = weft_store_zero_open(layout, &e->image);
+    if (status == WEFT_OK)
+        status = weft_update_part_open(&e->part, &e->division.excerpt, e->like->layout, e->image.pieces, m->work);
+    return status;
+}
+
+/* ---- the cells of all sources */
+
+static uint64_t elements_wanted(const mover *m)
+{
+    uint64_t elements = 0;
+    for (uint64_t t = 0; !m->slices && t < m->model->count; t++)
+        elements += m->model->entries[t].elements;
+    for (uint64_t i = 0; m->slices && i < m->count; i++)
+        elements += weft_slice_elements(&m->slices[i]);
+    return elements;
+}
+
+/* All cells lie within the slices. So they cover these, if they share no element and have as many. */
+static weft_status cover_check(const mover *m)
+{
+    const weft_cells none = {0};
+    weft_cell *entries = NULL;
+    uint64_t count = 0, at = 0, elements = 0, wanted = elements_wanted(m);
+    for (uint32_t i = 0; i < m->end_count; i++)
+        count += m->ends[i].division.excerpt.cell_count;
+    weft_slice *slices = weft_mem_take(count + 1, sizeof *slices);
+    if (!slices)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu cells", (ull)count);
+    for (uint32_t i = 0; i < m->end_count; i++) {
+        const weft_excerpt *excerpt = &m->ends[i].division.excerpt;
+        for (uint64_t c = 0; c < excerpt->cell_count; c++) {
+            slices[at++] = excerpt->cells[c].slice;
+            elements += weft_slice_elements(&excerpt->cells[c].slice);
+        }
+    }
+    weft_status status = weft_holding_open(m->model, &none, slices, count, &entries, &count);
+    weft_mem_give(entries);
+    weft_mem_give(slices);
+    if (status == WEFT_OK && elements != wanted)
+        status = weft_fail(WEFT_E_LAYOUT, "%s: its sources have %llu of the %llu elements that are wanted",
+                           m->ends[0].store->name, (ull)elements, (ull)wanted);
+    return status;
+}
+
+static weft_status slices_take(mover *m)
+{
+    if (!m->blocks)
+        return WEFT_OK;
+    m->slices = weft_mem_take(m->count + 1, sizeof *m->slices);
+    if (!m->slices)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu slices", (ull)m->count);
+    for (uint64_t i = 0; i < m->count; i++)
+        m->slices[i] = m->blocks[i].slice;
+    return WEFT_OK;
+}
+
+static weft_status ends_open(mover *m)
+{
+    weft_status status = slices_take(m);
+    for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
+        status = end_open(m, &m->ends[i]);
+    if (status == WEFT_OK)
+        status = cover_check(m);
+    for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
+        if (m->ends[i].division.layout)
+            status = memory_take(m, &m->ends[i]);
+    return status;
+}
+
+/* ---- ways */
+
+/* Tells whether the copy has the bits that a file leads to. Both lists rise by key. */
+static bool is_held(const weft_update_part *part, const weft_store_file *file)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < part->sum_count; i++) {
+        while (at < file->sum_count && file->sums[at].key < part->sums[i].key)
+            at++;
+        if (at == file->sum_count || file->sums[at].key != part->sums[i].key || file->sums[at].sum != part->sums[i].sum)
+            return false;
+    }
+    return true;
+}
+
+/* Finds the root of the last version that the copy has the bits of. NULL: of none. */
+static const uint64_t *held_find(const end *e)
+{
+    for (uint64_t i = e->store->count; i-- > 0;) {
+        const weft_store_version *v = &e->store->versions[i];
+        for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+            if (weft_store_has(v, (weft_store_kind)kind) &&
+                memcmp(v->files[kind].layout, e->like->header.layout, sizeof v->files[kind].layout) == 0 &&
+                is_held(&e->part, &v->files[kind]))
+                return &v->version.root;
+    }
+    return NULL;
+}
+
+static weft_status file_apply(mover *m, end *e, const weft_store_step *step)
+{
+    const bool anchor = step->act == WEFT_STORE_SET;
+    weft_store_file *file = &e->store->versions[step->index].files[anchor ? WEFT_STORE_ANCHOR : WEFT_STORE_UPDATE];
+    weft_update_file *opened;
+    weft_status status = weft_store_file_open(e->store, file, &opened);
+    if (status != WEFT_OK)
+        return status;
+    if (anchor) {
+        memset(e->image.data, 0, e->image.bytes);
+        status = weft_update_part_measure(&e->part);
+    }
+    e->part.bytes = 0;
+    if (status == WEFT_OK)
+        status = weft_update_part_apply(&e->part, opened, step->act == WEFT_STORE_BACK);
+    m->info.files++;
+    m->info.anchors += anchor;
+    m->info.bytes += e->part.bytes + file->item.bytes - opened->trailer.frame_bytes;
+    weft_update_close(opened);
+    if (weft_store_is_damage(status))
+        file->status = status;
+    return status;
+}
+
+static weft_status way_take(mover *m, end *e)
+{
+    weft_store_way way;
+    weft_status status = weft_update_part_load(&e->part, &e->weights);
+    if (status == WEFT_OK)
+        status = weft_update_part_measure(&e->part);
+    if (status == WEFT_OK)
+        status = weft_store_way_find(e->store, held_find(e), e->to, &way);
+    if (status != WEFT_OK)
+        return status;
+    for (uint64_t i = 0; i < way.count && status == WEFT_OK; i++)
+        status = file_apply(m, e, &way.steps[i]);
+    weft_store_way_close(&way);
+    return status;
+}
+
+/* A file that fails leaves the copy of no use, and another way begins with the weights again. */
+static weft_status end_move(mover *m, end *e)
+{
+    weft_status failed = WEFT_OK;
+    for (;;) {
+        const weft_status status = way_take(m, e);
+        if (status == WEFT_E_MISSING && failed != WEFT_OK)
+            return failed;
+        if (!weft_store_is_damage(status))
+            return status;
+        failed = status;
+        m->info.damaged++;
+    }
+}
+
+static weft_status ends_move(mover *m)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
+        if (m->ends[i].division.layout)
+            status = end_move(m, &m->ends[i]);
+    for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
+        if (m->ends[i].division.layout)
+            status = weft_update_part_store(&m->ends[i].part, &m->ends[i].weights);
+    return status;
+}
+
+/* Names the version as weft_held does for these weights. */
+static void version_name(mover *m)
+{
+    uint64_t root = 0;
+    m->info.version = m->ends[0].store->versions[m->ends[0].to].version;
+    for (uint32_t i = 0; i < m->end_count; i++) {
+        const end *e = &m->ends[i];
+        if (!e->division.layout)
+            continue;
+        const uint64_t own = weft_digest_parts_root(e->division.layout, e->part.digests);
+        root = m->end_count > 1 ? weft_mix64(root + own) : own;
+    }
+    m->info.version.root = root;
+}
+
+weft_status weft_store_part_apply(const weft_store_set *set, const weft_layout *model, const weft_piece *pieces,
+                                  const weft_block *blocks, uint64_t count, const weft_work *work,
+                                  weft_store_info *info)
+{
+    mover m = {.model = model, .pieces = pieces, .blocks = blocks, .count = count, .work = work};
+    m.ends = weft_mem_take(set->count, sizeof *m.ends);
+    if (!m.ends)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u sources", set->count);
+    m.end_count = set->count;
+    for (uint32_t i = 0; i < set->count; i++) {
+        m.ends[i].store = set->shelf[i];
+        m.ends[i].to = set->index[i];
+    }
+    weft_status status = ends_open(&m);
+    if (status == WEFT_OK)
+        status = ends_move(&m);
+    if (status == WEFT_OK) {
+        version_name(&m);
+        weft_store_info_report(&m.info, info);
+    }
+    for (uint32_t i = 0; i < m.end_count; i++)
+        end_close(&m.ends[i]);
+    weft_mem_give(m.slices);
+    weft_mem_give(m.ends);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* store_set.c - versions whose files several sources wrote, each its own. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/mix64.h"
+#include "base/status.h"
+#include "store/store.h"
+
+typedef unsigned long long ull;
+
+/* ---- sets */
+
+weft_store *weft_store_each(weft_store *store, uint32_t number)
+{
+    if (number == 0)
+        return store;
+    return number <= store->shelf_count ? store->shelves[number - 1] : NULL;
+}
+
+/* Takes the stores of S sources that all have a version. False: one of them has not. */
+static bool set_take(weft_store *store, uint32_t sources, uint64_t run, uint64_t number, weft_store_set *set)
+{
+    weft_store *each;
+    bool found[WEFT_SOURCES_MAX] = {false};
+    set->count = 0;
+    for (uint32_t i = 0; (each = weft_store_each(store, i)); i++) {
+        const uint64_t index = each->sources == sources ? weft_store_find(each, run, number) : WEFT_STORE_NONE;
+        if (index == WEFT_STORE_NONE)
+            continue;
+        found[each->source] = true;
+        set->shelf[each->source] = each;
+        set->index[each->source] = index;
+    }
+    while (set->count < sources && found[set->count])
+        set->count++;
+    return sources > 0 && set->count == sources;
+}
+
+static bool is_divided(const weft_store_set *set)
+{
+    bool divided = set->count > 1;
+    for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+        divided = divided || set->shelf[0]->versions[set->index[0]].files[kind].divided;
+    return divided;
+}
+
+weft_status weft_store_set_find(weft_store *store, const weft_version *version, weft_store_set *set)
+{
+    const char *name = store->name;
+    weft_store_set best = {.count = 0};
+    uint64_t best_run = 0;
+    weft_store *each;
+    for (uint32_t i = 0; (each = weft_store_each(store, i)); i++) {
+        if (each->source != 0)
+            continue;
+        for (uint64_t at = each->count; at-- > 0;) {
+            const weft_version *v = &each->versions[at].version;
+            if (v->number != version->number || (version->run && v->run != version->run) || v->run < best_run)
+                continue;
+            if (!set_take(store, each->sources, v->run, v->number, set))
+                continue;
+            best = *set;
+            best_run = v->run;
+            break;
+        }
+    }
+    *set = best;
+    if (best.count == 0)
+        return weft_fail(WEFT_E_MISSING, "%s: version %llu is not there; weft_store_list lists those that are", name,
+                         (ull)version->number);
+    set->divided = is_divided(set);
+    return WEFT_OK;
+}
+
+uint64_t weft_store_set_root(const weft_store_set *set)
+{
+    uint64_t root = 0;
+    if (set->count == 1)
+        return set->shelf[0]->versions[set->index[0]].version.root;
+    for (uint32_t r = 0; r < set->count; r++)
+        root = weft_mix64(root + set->shelf[r]->versions[set->index[r]].version.root);
+    return root;
+}
+
+/* ---- listing */
+
+static weft_store_entry entry_of(const weft_store_version *v, bool reachable)
+{
+    const weft_store_file *update = &v->files[WEFT_STORE_UPDATE], *anchor = &v->files[WEFT_STORE_ANCHOR];
+    return (weft_store_entry){
+        .version = v->version,
+        .base = update->base,
+        .update_bytes = update->item.bytes,
+        .anchor_bytes = anchor->item.bytes,
+        .time_s = update->item.bytes ? update->item.time_s : anchor->item.time_s,
+        .damaged = update->status != WEFT_OK || anchor->status != WEFT_OK,
+        .reachable = reachable,
+    };
+}
+
+/* What whole files lead to, for each store of weft_store_each. */
+typedef struct reach {
+    weft_store *store;
+    bool **reached;
+    uint32_t count;
+} reach;
+
+static void reach_close(reach *all)
+{
+    for (uint32_t i = 0; all->reached && i < all->count; i++)
+        weft_mem_give(all->reached[i]);
+    weft_mem_give(all->reached);
+}
+
+static weft_status reach_open(weft_store *store, reach *all)
+{
+    weft_status status = WEFT_OK;
+    *all = (reach){.store = store, .count = store->shelf_count + 1};
+    all->reached = weft_mem_take(all->count, sizeof *all->reached);
+    for (uint32_t i = 0; all->reached && i < all->count && status == WEFT_OK; i++) {
+        const weft_store *each = weft_store_each(store, i);
+        all->reached[i] = weft_mem_take(each->count + 1, sizeof **all->reached);
+        status = all->reached[i] ? weft_store_reach(each, all->reached[i]) : WEFT_E_MEMORY;
+    }
+    if (all->reached && status == WEFT_OK)
+        return WEFT_OK;
+    reach_close(all);
+    return weft_fail(WEFT_E_MEMORY, "no memory for the versions of a store");
+}
+
+/* Adds up the files that all sources have of a version. */
+static weft_store_entry entry_sum(const reach *all, const weft_store_set *set)
+{
+    weft_store_entry sum = {0};
+    weft_store *each;
+    for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++) {
+        if (each->sources != set->count)
+            continue;
+        const uint64_t index = set->index[each->source];
+        const weft_store_entry one = entry_of(&each->versions[index], all->reached[i][index]);
+        if (each->source == 0) {
+            sum.version = one.version;
+            sum.base = one.base;
+            sum.reachable = 1;
+        }
+        sum.update_bytes += one.update_bytes;
+        sum.anchor_bytes += one.anchor_bytes;
+        sum.time_s = one.time_s > sum.time_s ? one.time_s : sum.time_s;
+        sum.damaged |= one.damaged;
+    }
+    for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++)
+        if (each->sources == set->count)
+            sum.reachable = sum.reachable && all->reached[i][set->index[each->source]];
+    sum.version.root = weft_store_set_root(set);
+    return sum;
+}
+
+static int entries_compare(const void *a, const void *b)
+{
+    const weft_version *x = &((const weft_store_entry *)a)->version, *y = &((const weft_store_entry *)b)->version;
+    if (x->run != y->run)
+        return x->run < y->run ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Lists the versions that all sources have. Without `entries` the function only counts. */
+static size_t entries_put(const reach *all, weft_store_entry *entries)
+{
+    size_t count = 0;
+    weft_store_set set;
+    weft_store *each;
+    for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++) {
+        for (uint64_t v = 0; each->source == 0 && v < each->count; v++) {
+            const weft_version *version = &each->versions[v].version;
+            if (!set_take(all->store, each->sources, version->run, version->number, &set))
+                continue;
+            if (entries)
+                entries[count] = entry_sum(all, &set);
+            count++;
+        }
+    }
+    return count;
+}
+
+weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity, size_t *count)
+{
+    reach all;
+    weft_status status = reach_open((weft_store *)(uintptr_t)store, &all);
+    if (status != WEFT_OK)
+        return status;
+    *count = entries_put(&all, NULL);
+    weft_store_entry *made = weft_mem_take(*count + 1, sizeof *made);
+    if (!made)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %zu versions", *count);
+    if (made) {
+        entries_put(&all, made);
+        qsort(made, *count, sizeof *made, entries_compare);
+        for (size_t i = 0; i < *count && i < capacity; i++)
+            entries[i] = made[i];
+    }
+    weft_mem_give(made);
+    reach_close(&all);
+    return status;
+}
