@@ -18,16 +18,26 @@ static const weft_layout *layout_of(const weft_record *record)
     return record->recorder->publisher->session->layout;
 }
 
+static weft_update_cells *cells_of(const weft_record *record, weft_store_kind kind)
+{
+    weft_update_cells *cells = &record->recorder->cells[kind];
+    return cells->model ? cells : NULL;
+}
+
 static weft_status begin(filling *f, const weft_sink *sink, weft_level level, const weft_version *base)
 {
     const weft_record *record = f->record;
     const weft_blob *attachment = record->attachment;
+    weft_update_cells *cells = cells_of(record, level == WEFT_JOURNAL_LEVEL ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR);
     weft_wire_update header = {.base = *base, .target = record->target, .level = level};
     if (level == WEFT_JOURNAL_LEVEL)
         header.parameters = record->parameters;
     memcpy(header.layout, layout_of(record)->hash, sizeof header.layout);
-    return weft_update_writer_begin(&f->writer, sink, &header, attachment ? attachment->data : NULL,
-                                    attachment ? attachment->bytes : 0);
+    weft_status status = weft_update_writer_begin(&f->writer, sink, &header, attachment ? attachment->data : NULL,
+                                                  attachment ? attachment->bytes : 0);
+    if (status == WEFT_OK && cells)
+        weft_update_writer_divide(&f->writer, layout_of(record), cells);
+    return status;
 }
 
 static weft_status put(weft_record *record, weft_store_kind kind,
@@ -77,13 +87,45 @@ static weft_status frames_copy(filling *f)
     }
 }
 
+/* Takes the digests of parts after update `order`, as far back as history reaches. */
+static weft_status digests_take(const weft_publisher *publisher, uint64_t order, uint64_t *digests)
+{
+    memcpy(digests, publisher->newest.digests, publisher->session->layout->part_count * sizeof *digests);
+    if (order > publisher->newest.order || !weft_history_reaches(&publisher->history, order))
+        return WEFT_E_BUDGET;
+    for (uint64_t at = publisher->newest.order; at > order; at--)
+        weft_history_step_back(&publisher->history, at, digests);
+    return WEFT_OK;
+}
+
+/* Computes what each key adds to the roots of base and target. */
+static weft_status shares_make(const weft_record *record, weft_update_cells *cells)
+{
+    const weft_recorder *recorder = record->recorder;
+    const weft_publisher *publisher = recorder->publisher;
+    const uint64_t target = record->order ? record->order : record->same, base = record->order ? target - 1 : target;
+    pthread_mutex_lock(&publisher->session->lock);
+    weft_status status = digests_take(publisher, target, recorder->after);
+    if (status == WEFT_OK)
+        status = digests_take(publisher, base, recorder->before);
+    pthread_mutex_unlock(&publisher->session->lock);
+    if (status != WEFT_OK)
+        return status;
+    weft_update_cells_base(cells, layout_of(record), recorder->before);
+    weft_update_cells_target(cells, layout_of(record), recorder->after);
+    return WEFT_OK;
+}
+
 static weft_status update_fill(void *user, const weft_sink *sink)
 {
     filling *f = user;
     const weft_record *record = f->record;
+    weft_update_cells *cells = cells_of(record, WEFT_STORE_UPDATE);
     weft_status status = begin(f, sink, WEFT_JOURNAL_LEVEL, &record->base);
     if (status == WEFT_OK && record->order)
         status = frames_copy(f);
+    if (status == WEFT_OK && cells)
+        status = shares_make(record, cells);
     if (status != WEFT_OK)
         return status;
     return weft_update_writer_finish(&f->writer, layout_of(record), true, record->base.root, &record->target,
@@ -122,8 +164,13 @@ static weft_status finish(filling *f, const weft_encode_pass *pass)
 {
     const weft_layout *layout = layout_of(f->record);
     const uint64_t zeros = weft_digest_parts_root(layout, pass->digests);
+    weft_update_cells *cells = cells_of(f->record, WEFT_STORE_ANCHOR);
+    if (cells)
+        weft_update_cells_base(cells, layout, pass->digests);
     for (uint64_t part = 0; part < layout->part_count; part++)
         pass->digests[part] += pass->delta[part];
+    if (cells)
+        weft_update_cells_target(cells, layout, pass->digests);
     const uint64_t root = weft_digest_parts_root(layout, pass->digests);
     if (root != f->record->target.root)
         return weft_fail(WEFT_E_TARGET, "the bits that were rebuilt have digest %016llx, and the version %016llx",

@@ -20,7 +20,7 @@ typedef unsigned long long ull;
 
 static weft_status run_check(weft_publisher *publisher, const weft_store *store)
 {
-    const uint64_t last = store->count ? store->versions[store->count - 1].version.run : 0;
+    const uint64_t last = store->last_run;
     if (publisher->run >= last)
         return WEFT_OK;
     if (publisher->session->options.run)
@@ -28,6 +28,23 @@ static weft_status run_check(weft_publisher *publisher, const weft_store *store)
                          store->name, (ull)last, (ull)publisher->run);
     publisher->run = last + 1; /* the clock was put back since */
     return WEFT_OK;
+}
+
+/* Takes what it takes to write cells. */
+static weft_status cells_take(weft_recorder *recorder)
+{
+    const weft_session *session = recorder->publisher->session;
+    const uint64_t parts = session->layout->part_count + 1;
+    weft_status status = WEFT_OK;
+    if (!weft_division_is_cut(&session->division))
+        return WEFT_OK;
+    recorder->before = weft_mem_take(parts, sizeof *recorder->before);
+    recorder->after = weft_mem_take(parts, sizeof *recorder->after);
+    if (!recorder->before || !recorder->after)
+        return weft_fail(WEFT_E_MEMORY, "no memory to write versions into a store");
+    for (int kind = 0; kind < WEFT_STORE_KINDS && status == WEFT_OK; kind++)
+        status = weft_update_cells_open(session->division.model, &session->division.cells, &recorder->cells[kind]);
+    return status;
 }
 
 static weft_status memory_take(weft_recorder *recorder)
@@ -41,7 +58,9 @@ static weft_status memory_take(weft_recorder *recorder)
     if (!recorder->frame || !recorder->digests || !recorder->delta)
         return weft_fail(WEFT_E_MEMORY, "no memory to write versions into a store");
     recorder->backend = weft_backend_find("host");
-    weft_status status = recorder->backend->open(&options, &recorder->device);
+    weft_status status = cells_take(recorder);
+    if (status == WEFT_OK)
+        status = recorder->backend->open(&options, &recorder->device);
     const weft_rebuilder_owner owner = {publisher,       recorder->backend,  recorder->device,
                                         recorder->frame, &recorder->running, &recorder->broken};
     if (status == WEFT_OK)
@@ -55,11 +74,11 @@ weft_status weft_recorder_open(weft_publisher *publisher)
 {
     const weft_session *session = publisher->session;
     const weft_store_options options = {.size = sizeof options, .create = 1};
+    const uint32_t sources = session->has_share ? (uint32_t)session->site->source_count : 1;
     pthread_condattr_t monotonic;
-    if (session->has_share)
-        return weft_fail(WEFT_E_CONFIG, "[trainer] store: one of several sources has no store yet");
-    if (session->site->cut_count)
-        return weft_fail(WEFT_E_CONFIG, "[trainer] store: a site with cuts has no store yet");
+    if (sources == 0)
+        return weft_fail(WEFT_E_CONFIG, "[trainer] store: a trainer of slices is one of several sources, and the "
+                                        "site has no section [source.R] that tells how many there are");
     weft_recorder *recorder = weft_mem_take(1, sizeof *recorder);
     if (!recorder)
         return weft_fail(WEFT_E_MEMORY, "no memory to write versions into a store");
@@ -70,7 +89,9 @@ weft_status weft_recorder_open(weft_publisher *publisher)
     pthread_cond_init(&recorder->wake, &monotonic);
     pthread_cond_init(&recorder->gone, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    weft_status status = weft_store_open(session->site->trainer.store, &options, &recorder->store);
+    const uint32_t source = session->has_share ? session->options.source : 0;
+    weft_status status =
+        weft_store_open_source(session->site->trainer.store, &options, source, sources, &recorder->store);
     if (status == WEFT_OK)
         status = run_check(publisher, recorder->store);
     return status == WEFT_OK ? memory_take(recorder) : status;
@@ -85,6 +106,10 @@ void weft_recorder_close(weft_recorder *recorder)
     weft_rebuilder_close(&recorder->rebuilder);
     if (recorder->device)
         recorder->backend->close(recorder->device);
+    for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+        weft_update_cells_close(&recorder->cells[kind]);
+    weft_mem_give(recorder->after);
+    weft_mem_give(recorder->before);
     weft_mem_give(recorder->delta);
     weft_mem_give(recorder->digests);
     weft_mem_give(recorder->frame);
@@ -96,7 +121,7 @@ void weft_recorder_close(weft_recorder *recorder)
 
 uint64_t weft_recorder_need(const weft_layout *layout)
 {
-    return sizeof(weft_recorder) + layout->largest_frame + 2 * layout->part_count * sizeof(uint64_t) +
+    return sizeof(weft_recorder) + layout->largest_frame + 4 * layout->part_count * sizeof(uint64_t) +
            weft_rebuilder_need(layout) + weft_encoder_need(layout, 1, 1);
 }
 
@@ -126,6 +151,27 @@ static void gap(weft_recorder *recorder, const weft_version *version, weft_statu
              status == WEFT_E_BUDGET ? "the journal gave it up first; raise [trainer] journal" : weft_last_error());
 }
 
+/* Judges a file that was not written. One that is there already will do, if it leads to the same bits: a trainer that
+ * comes back in the same run publishes versions once more. Else two lives of one run are mixed, and nothing more is
+ * written. */
+static weft_status taken_judge(weft_recorder *recorder, const weft_version *version, weft_store_kind kind,
+                               weft_status status)
+{
+    const weft_store *store = recorder->store;
+    const uint64_t index = weft_store_find(store, version->run, version->number);
+    if (status == WEFT_OK || index == WEFT_STORE_NONE || !weft_store_has(&store->versions[index], kind))
+        return status;
+    if (store->versions[index].version.root == version->root)
+        return WEFT_OK;
+    if (!recorder->broken)
+        weft_log(WEFT_LOG_WARN,
+                 "store: it has version %llu of this run with other bits, so nothing more is written; begin a run of "
+                 "its own",
+                 (ull)version->number);
+    recorder->broken = true;
+    return status;
+}
+
 /* ---- updates */
 
 /* Writes the next version's update. Enters and leaves with the lock. */
@@ -147,8 +193,9 @@ static void next_write(weft_recorder *recorder)
                           .parameters = update->parameters,
                           .changed = update->changed};
     pthread_mutex_unlock(&session->lock);
-    const weft_status status = weft_record_update(&record);
+    weft_status status = weft_record_update(&record);
     pthread_mutex_lock(&session->lock);
+    status = taken_judge(recorder, &record.target, WEFT_STORE_UPDATE, status);
     if (status == WEFT_OK) {
         recorder->next = record.order + 1;
         recorder->last = record.target;
@@ -202,7 +249,7 @@ static weft_status anchor_write(weft_recorder *recorder, const weft_version *ver
         .recorder = recorder, .target = *version, .order = order, .attachment = held, .beside = meanwhile};
     const uint64_t begun_ns = weft_clock_ns();
     pthread_mutex_unlock(&session->lock);
-    const weft_status status = weft_record_anchor(&record);
+    weft_status status = weft_record_anchor(&record);
     if (status == WEFT_OK) {
         weft_log(WEFT_LOG_INFO, "store: anchor of version %llu in %.1f s", (ull)record.target.number,
                  1e-3 * weft_clock_ms(begun_ns, weft_clock_ns()));
@@ -210,6 +257,7 @@ static weft_status anchor_write(weft_recorder *recorder, const weft_version *ver
     }
     pthread_mutex_lock(&session->lock);
     weft_blob_drop(held);
+    status = taken_judge(recorder, &record.target, WEFT_STORE_ANCHOR, status);
     if (status != WEFT_OK && !recorder->broken) {
         recorder->anchor_ns = weft_clock_ns() + RETRY_MS * WEFT_NS_PER_MS;
         weft_log(WEFT_LOG_WARN, "store: no anchor of version %llu: %s; it is tried again with a later version",
@@ -292,6 +340,7 @@ static void origin_link(weft_recorder *recorder)
 {
     weft_session *session = recorder->publisher->session;
     weft_record record = {.recorder = recorder, .base = recorder->origin, .target = recorder->last};
+    record.same = recorder->bound;
     record.attachment = recorder->attachment;
     recorder->origin = (weft_version){0};
     pthread_mutex_unlock(&session->lock);

@@ -39,11 +39,14 @@ typedef struct weft_recorder {
     weft_rebuilder rebuilder;
     uint8_t *frame;            /* room for the largest frame */
     uint64_t *digests, *delta; /* by part: of zeros, and how an anchor moves them */
+    /* Where the trainer publishes cells of a model. An anchor and updates are written at once. */
+    weft_update_cells cells[WEFT_STORE_KINDS]; /* no model: the layout is not of cells */
+    uint64_t *before, *after;                  /* by part: digests of an update's base and target */
 } weft_recorder;
 
 /* Opens the store that the site names, and takes the recorder's memory. Draws a later run, if the run was drawn and is
- * not later than all of the store. Errors: WEFT_E_CONFIG (one of several sources, or a given run that is older than the
- * store's last), those of weft_store_open, WEFT_E_MEMORY. */
+ * not later than all of the store. Errors: WEFT_E_CONFIG (a given run that is older than the store's last, or slices
+ * without a section [source.R] for each source), those of weft_store_open, WEFT_E_MEMORY. */
 weft_status weft_recorder_open(weft_publisher *publisher);
 /* Starts the thread, when weights are bound. Under the lock. Errors: WEFT_E_STATE (the store has that version, with
  * other bits), WEFT_E_SYSTEM. */
@@ -63,6 +66,7 @@ typedef struct weft_record {
     weft_recorder *recorder;
     weft_version base, target;
     uint64_t order;              /* of the update; 0: there are no frames, because base and target have the same bits */
+    uint64_t same;               /* order of the version with these bits, where there are no frames */
     const weft_blob *attachment; /* attachment of the file; NULL: none */
     weft_parameters parameters;
     uint64_t changed;

@@ -82,9 +82,8 @@ void part_add(part *p, weft_slice slice)
     p->slices[p->count++] = slice;
 }
 
-void part_bind(const source_world *w, const part *p, weft_session *session, uint32_t flags)
+void part_blocks(const source_world *w, const part *p, weft_block blocks[SLICES])
 {
-    weft_block blocks[SLICES];
     for (uint64_t i = 0; i < p->count; i++) {
         const weft_slice *slice = &p->slices[i], whole = weft_slice_whole(w->layout, slice->tensor);
         const uint64_t at =
@@ -93,6 +92,12 @@ void part_bind(const source_world *w, const part *p, weft_session *session, uint
         if (slice->columns != whole.columns)
             blocks[i].row[0] = (weft_stride){slice->rows, bytes_of(w, slice->tensor, whole.columns)};
     }
+}
+
+void part_bind(const source_world *w, const part *p, weft_session *session, uint32_t flags)
+{
+    weft_block blocks[SLICES];
+    part_blocks(w, p, blocks);
     source_must(w, weft_bind_blocks(session, blocks, p->count, NULL, 0, flags), "bind");
 }
 

@@ -101,7 +101,29 @@ static weft_site *load_site(const source_world *w, const char *override)
     return site;
 }
 
-void source_start(source_world *w, unsigned i)
+/* Loads the site with a store, and with a section for each source. */
+static weft_site *stored_site(const source_world *w)
+{
+    site_scratch scratch;
+    weft_site *site = NULL;
+    char text[2048], store[400];
+    const char *const override = store;
+    int used = snprintf(text, sizeof text, "%s", site_text);
+    for (unsigned i = 0; i < w->source_count; i++) {
+        const char *listen = w->sources[i].listen;
+        used += snprintf(text + used, sizeof text - (size_t)used, "[source.%u]\nlisten = ", i);
+        used += listen[0] ? snprintf(text + used, sizeof text - (size_t)used, "%s\n", listen)
+                          : snprintf(text + used, sizeof text - (size_t)used, "127.0.0.%u:0\n", i + 1);
+    }
+    site_scratch_open(&scratch);
+    site_scratch_write(&scratch, text, (size_t)used);
+    snprintf(store, sizeof store, "trainer.store=%s", w->store);
+    source_must(w, weft_site_load(scratch.path, &override, 1, &site), "site with a store");
+    site_scratch_close(&scratch);
+    return site;
+}
+
+void source_open(source_world *w, unsigned i)
 {
     source *s = &w->sources[i];
     char listen[128];
@@ -111,11 +133,18 @@ void source_start(source_world *w, unsigned i)
     options.slices = s->has.slices;
     options.slice_count = s->has.count;
     options.run = w->run;
+    options.source = w->store ? i : 0;
     snprintf(listen, sizeof listen, "trainer.listen=%s", s->listen[0] ? s->listen : "127.0.0.1:0");
-    weft_site *site = load_site(w, listen);
+    weft_site *site = w->store ? stored_site(w) : load_site(w, listen);
     source_must(w, weft_trainer_open(site, w->layout, &options, &s->session), "source");
     weft_site_free(site);
     part_put(w, &s->has, source_find(w, w->run, s->published)->dense);
+}
+
+void source_start(source_world *w, unsigned i)
+{
+    source *s = &w->sources[i];
+    source_open(w, i);
     part_bind(w, &s->has, s->session, 0);
     snprintf(s->listen, sizeof s->listen, "%s", fleet_stats(s->session).listen);
 }
@@ -190,10 +219,24 @@ void source_run_begin(source_world *w, unsigned count, uint64_t number)
             source_start(w, i);
 }
 
+void source_run_again(source_world *w, const version *from)
+{
+    for (unsigned i = 0; i < w->source_count; i++) {
+        if (w->sources[i].session)
+            source_kill(&w->sources[i]);
+        w->sources[i].published = from->number;
+    }
+    memcpy(w->dense, from->dense, w->bytes);
+    w->run++;
+    w->newest = from->number;
+    remember(w);
+    for (unsigned i = 0; i < w->source_count; i++)
+        source_start(w, i);
+}
+
 /* ---- ranks */
 
-/* Takes all keys, or some. */
-static void draw_view(source_world *w, rank *r)
+void source_view_draw(source_world *w, rank *r)
 {
     const bool all = source_below(w, 3) == 0;
     bool wanted[64] = {false};
@@ -233,7 +276,7 @@ void source_rank_join(source_world *w, unsigned i, const char *override, const u
 {
     rank *r = &w->ranks[i];
     part_open(w, &r->has);
-    draw_view(w, r);
+    source_view_draw(w, r);
     if (dense)
         part_put(w, &r->has, dense);
     source_rank_open(w, i, override, !dense);

@@ -56,6 +56,7 @@ typedef struct source_world {
     version history[HISTORY];
     unsigned history_count;
     uint8_t *dense;
+    const char *store;                    /* folder that the sources write their versions into; NULL: none */
     void (*turn)(struct source_world *w); /* one turn of everybody, when a session waits */
 } source_world;
 
@@ -74,6 +75,8 @@ void part_free(part *p);
 /* Copies the memory to another place. The old memory is the caller's. */
 void part_move(const source_world *w, part *p);
 void part_bind(const source_world *w, const part *p, weft_session *session, uint32_t flags);
+/* Writes a block for each slice. */
+void part_blocks(const source_world *w, const part *p, weft_block blocks[SLICES]);
 void part_add(part *p, weft_slice slice);
 /* Gives a part the bits of a dense model; tells whether it has them, and whether nothing beside it was written. */
 void part_put(const source_world *w, part *p, const uint8_t *dense);
@@ -84,6 +87,10 @@ bool part_is_clean(const source_world *w, const part *p);
 /* A run begins: `count` sources of holdings at random, at `number`, whose bits are w->dense. */
 void source_run_begin(source_world *w, unsigned count, uint64_t number);
 void source_run_end(source_world *w);
+/* The same sources begin a later run, from the bits of a version. */
+void source_run_again(source_world *w, const version *from);
+/* Opens a source, with the bits of the number that it published last; source_start binds them too. */
+void source_open(source_world *w, unsigned i);
 void source_start(source_world *w, unsigned i);
 /* Ends a source without a goodbye. */
 void source_kill(source *s);
@@ -95,7 +102,9 @@ void source_go_to(source_world *w, source *s, uint64_t number);
 /* ---- ranks */
 /* Opens a rank whose part was drawn already. */
 void source_rank_open(source_world *w, unsigned i, const char *override, bool empty);
-/* Draws a view, all keys or some, and opens the rank; `dense` NULL: empty. */
+/* Draws a view: all keys, or some. */
+void source_view_draw(source_world *w, rank *r);
+/* Draws a view, and opens the rank; `dense` NULL: empty. */
 void source_rank_join(source_world *w, unsigned i, const char *override, const uint8_t *dense);
 void source_rank_close(rank *r);
 void source_rank_kill(rank *r);
