@@ -103,14 +103,14 @@ static weft_status take_trainers(rollout *r)
 static weft_status store_first(rollout *r)
 {
     bool taken = false;
-    if (r->has_view)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--store: a rollout of a part of the model takes nothing from a store");
     if (r->weights.driver)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--store: weights on a device take nothing from a store");
-    weft_status status = r->args->empty ? WEFT_OK : open_model(r);
+    weft_status status = r->args->empty || r->has_view ? WEFT_OK : open_model(r);
     if (status == WEFT_OK)
-        status = weft_rollout_store_first(r->args, &r->weights, &taken);
-    if (status != WEFT_OK || taken || !r->args->empty) {
+        status = weft_rollout_store_first(r->args, &r->weights, r->has_view ? &r->view : NULL, &taken);
+    if (status == WEFT_OK && taken && r->has_view)
+        status = weft_holdings_open(r->site, r->view.model, &r->holdings);
+    if (status != WEFT_OK || taken || !(r->args->empty || r->has_view)) {
         r->empty = false;
         return status;
     }

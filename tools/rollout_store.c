@@ -18,7 +18,8 @@ typedef struct reader {
     const weft_args *args;
     weft_stored stored;
     weft_weights weights;
-    weft_version held; /* run 0: none of the store's */
+    weft_share_weights *view; /* slices that `weights` are; NULL: all of the model */
+    weft_version held;        /* run 0: none of the store's */
     weft_tool_phase phase;
     bool has_until;
 } reader;
@@ -26,11 +27,10 @@ typedef struct reader {
 static weft_status arguments_check(reader *r)
 {
     const weft_args *args = r->args;
-    const uint64_t others = WEFT_TAKES(PEER) | WEFT_TAKES(VIEW) | WEFT_TAKES(SET) | WEFT_TAKES(LOG);
+    const uint64_t others = WEFT_TAKES(PEER) | WEFT_TAKES(SET) | WEFT_TAKES(LOG);
     r->has_until = weft_args_given(args, WEFT_OPTION_UNTIL);
     if (args->given & others)
-        return weft_fail_quiet(WEFT_E_ARGUMENT,
-                               "--store reads without a trainer: leave --peer, --view, --set and --log out");
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--store reads without a trainer: leave --peer, --set and --log out");
     if ((args->model != NULL) == args->empty)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs either --model FILE or --empty");
     weft_status status = args->save ? weft_file_place_check(args->save) : WEFT_OK;
@@ -50,17 +50,24 @@ static const weft_store_entry *wanted(const reader *r)
     return NULL;
 }
 
+/* Takes slices of the store's model. */
+static weft_status view_take(reader *r, const weft_layout *model)
+{
+    weft_status status = weft_share_weights_open(r->args->view, model, r->view);
+    return status == WEFT_OK ? weft_share_weights_take(r->view, r->args->model, &r->weights) : status;
+}
+
 static weft_status weights_take(reader *r)
 {
     weft_layout *layout = NULL;
-    if (!r->args->empty)
+    if (!r->args->empty && !r->view)
         return weft_weights_open(r->args->model, &r->weights);
     const weft_store_entry *entry = wanted(r);
     if (!entry)
         return weft_fail_quiet(WEFT_E_MISSING, "%s: the store has no whole version", r->args->store);
     weft_status status = weft_store_layout(r->stored.store, &entry->version, &layout);
     if (status == WEFT_OK)
-        status = weft_weights_create(layout, &r->weights);
+        status = r->view ? view_take(r, layout) : weft_weights_create(layout, &r->weights);
     weft_layout_free(layout);
     return status;
 }
@@ -79,20 +86,28 @@ static void report(const weft_args *args, const weft_store_info *info, double ms
                           weft_output_size((double)info->bytes).text, ms);
 }
 
+static weft_status version_take(reader *r, const weft_version *version, const weft_work *work, weft_store_info *info)
+{
+    uint64_t count;
+    const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
+    if (r->view)
+        return weft_store_apply_blocks(r->stored.store, version, r->view->model, r->view->blocks,
+                                       r->view->share.slice_count, work, info);
+    return weft_store_apply(r->stored.store, version, r->weights.layout, pieces, count, work, info);
+}
+
 /* Goes to the version that the store has now. WEFT_AGAIN: the weights are that version's. */
 static weft_status advance(reader *r)
 {
     const weft_store_entry *entry = wanted(r);
-    uint64_t count;
     weft_offline_bar bar;
     if (!entry || (entry->version.run == r->held.run && entry->version.number == r->held.number))
         return WEFT_AGAIN;
-    const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
     weft_work work = weft_offline_work(r->args, "read", &bar);
     weft_store_info info = {.size = sizeof info};
     const weft_version version = entry->version;
     const double begun = weft_now_ms();
-    weft_status status = weft_store_apply(r->stored.store, &version, r->weights.layout, pieces, count, &work, &info);
+    weft_status status = version_take(r, &version, &work, &info);
     weft_offline_bar_end(&bar);
     if (status != WEFT_OK)
         return status;
@@ -140,6 +155,8 @@ static weft_status save(const reader *r)
     if (!r->held.run)
         return weft_fail_quiet(WEFT_E_STATE, "--save %s: nothing was written, because no version is held",
                                r->args->save);
+    if (r->view) /* a slice file has its own header */
+        return weft_weights_save(&r->weights, NULL, 0, r->args->save);
     weft_status status = weft_store_attachment(r->stored.store, &r->held, NULL, 0, &bytes);
     void *header = status == WEFT_OK ? malloc(bytes + 1) : NULL;
     if (status == WEFT_OK && !header)
@@ -185,23 +202,25 @@ static weft_status header_take(const weft_stored *stored, const weft_version *ve
     return status;
 }
 
-weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weights, bool *taken)
+weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weights, weft_share_weights *view,
+                                     bool *taken)
 {
-    reader r = {.args = args};
+    const bool empty = args->empty || view;
+    reader r = {.args = args, .view = view};
     weft_status status = weft_stored_open(args->store, false, &r.stored);
     const weft_store_entry *entry = status == WEFT_OK ? wanted(&r) : NULL;
     *taken = false;
     if (status == WEFT_OK && !entry)
         weft_output_say("weft: warn: %s has no whole version, so all comes from the trainer", args->store);
-    if (entry && args->empty)
+    if (entry && empty)
         status = weights_take(&r);
-    if (entry && args->empty)
+    if (entry && empty)
         *weights = r.weights;
     else if (entry)
         r.weights = *weights;
     if (entry && status == WEFT_OK)
         status = advance(&r);
-    if (entry && status == WEFT_OK)
+    if (entry && status == WEFT_OK && !view)
         status = header_take(&r.stored, &r.held, weights);
     *taken = entry && status == WEFT_OK;
     weft_stored_close(&r.stored);
@@ -210,12 +229,14 @@ weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weight
 
 int weft_rollout_store(const weft_args *args)
 {
-    reader r = {.args = args, .phase = WEFT_TOOL_INPUT};
+    weft_share_weights view = {0};
+    reader r = {.args = args, .phase = WEFT_TOOL_INPUT, .view = args->view ? &view : NULL};
     weft_output_serve();
     weft_signals_catch();
     weft_status status = reader_run(&r);
     const int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
     weft_weights_close(&r.weights);
+    weft_share_weights_close(&view);
     weft_stored_close(&r.stored);
     return code;
 }

@@ -3,14 +3,19 @@
 #define WEFT_TOOLS_ROLLOUT_STORE_H
 
 #include "args.h"
-#include "weights.h"
+#include "share_weights.h"
 
 /* Runs the verb for args->store. Returns the exit code. */
 int weft_rollout_store(const weft_args *args);
 
 /* Moves weights to the last whole version of args->store, before a trainer is joined; with --empty takes memory for
- * them first. `taken`: the weights are that version's; false without an error: the store has none yet. Errors: those of
- * weft_store_open and weft_store_apply. */
-weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weights, bool *taken);
+ * them first.
+ *
+ * view   receives the slices that args->view, or all of the model, comes to, and the weights are theirs; NULL: pieces
+ *        of all of the model
+ * taken  the weights are that version's; false without an error: the store has none yet
+ * Errors: those of weft_store_open and weft_store_apply_blocks. */
+weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weights, weft_share_weights *view,
+                                     bool *taken);
 
 #endif

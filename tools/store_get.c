@@ -19,11 +19,8 @@ typedef struct get {
 static weft_status output_check(get *g)
 {
     weft_status status = weft_stored_header(&g->stored, &g->version, &g->taken);
-    if (status == WEFT_OK && !g->taken.header)
-        status = weft_fail_quiet(WEFT_E_MISSING,
-                                 "version %" PRIu64 " has no header of a model file, so no file can be "
-                                 "made of it: it was not written by weft put or weft trainer",
-                                 g->version.number);
+    if (status == WEFT_OK && !g->taken.header) /* of several sources, or of a library's trainer */
+        status = weft_stored_header_make(&g->stored, &g->version, &g->taken);
     if (status == WEFT_OK)
         status = weft_model_save_check(g->taken.header, g->taken.header_bytes, g->args->output);
     weft_stored_give(&g->taken);
@@ -45,6 +42,8 @@ static weft_status get_run(get *g)
         return status;
     g->phase = WEFT_TOOL_WORK;
     status = weft_stored_take(&g->stored, &g->version, g->args, &g->taken);
+    if (status == WEFT_OK && !g->taken.header)
+        status = weft_stored_header_make(&g->stored, &g->version, &g->taken);
     if (status != WEFT_OK)
         return status;
     status = weft_model_save(g->taken.model, g->taken.header, g->taken.header_bytes, g->args->output);

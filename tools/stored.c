@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/status.h"
+#include "model/model.h"
 
 /* ---- the store */
 
@@ -95,6 +97,21 @@ weft_status weft_stored_header(const weft_stored *stored, const weft_version *ve
     if (!taken->header)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory for a header of %" PRIu64 " bytes", taken->header_bytes);
     return weft_store_attachment(stored->store, version, taken->header, taken->header_bytes, &taken->header_bytes);
+}
+
+weft_status weft_stored_header_make(const weft_stored *stored, const weft_version *version, weft_stored_model *taken)
+{
+    weft_layout *layout = NULL;
+    uint8_t *made = NULL;
+    weft_status status = weft_store_layout(stored->store, version, &layout);
+    if (status == WEFT_OK)
+        status = weft_model_header_make(layout, &made, &taken->header_bytes);
+    taken->header = status == WEFT_OK ? malloc(taken->header_bytes) : NULL;
+    if (taken->header)
+        memcpy(taken->header, made, taken->header_bytes);
+    weft_mem_give(made);
+    weft_layout_free(layout);
+    return status == WEFT_OK && !taken->header ? weft_fail_quiet(WEFT_E_MEMORY, "no memory for a header") : status;
 }
 
 static weft_status bits_take(const weft_stored *stored, const weft_version *version, const weft_args *args,

@@ -33,6 +33,9 @@ typedef struct weft_stored_model {
 /* Takes the header of a version's model file alone; 0 bytes: it has none. Errors: those of weft_store_attachment,
  * WEFT_E_MEMORY. */
 weft_status weft_stored_header(const weft_stored *stored, const weft_version *version, weft_stored_model *taken);
+/* Makes the header that a file of the version's tensors would have, for a version without one. Errors: those of
+ * weft_store_layout, WEFT_E_MEMORY. */
+weft_status weft_stored_header_make(const weft_stored *stored, const weft_version *version, weft_stored_model *taken);
 /* Takes a version into memory of its own. Errors: those of weft_store_layout, weft_store_apply and
  * weft_store_attachment. */
 weft_status weft_stored_take(const weft_stored *stored, const weft_version *version, const weft_args *args,
