@@ -1,10 +1,12 @@
 """Versions in a folder: each comes back, what is damaged is named, and a trainer's store is read without the trainer."""
 
+import contextlib
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
+import numpy as np
 import support
 from support import arrays, change, same, weights
 
@@ -56,6 +58,51 @@ class Stores(unittest.TestCase):
         self.assertEqual(store.apply(empty, 122, layout=layout).anchors, 1)
         self.assertEqual([typed.array.tobytes() for typed in empty.values()],
                          [array.tobytes() for array in arrays(versions[2]).values()])  # fmt: skip
+
+    def test_several_sources_and_one_rank(self):
+        trained = {"q": np.arange(32, dtype=np.float32).reshape(8, 4), "n": np.ones(6, np.float32)}
+        layout = weft.Layout(trained)
+        keys = {"trainer__store": str(self.place), "cut__q__tensors": "q", "cut__q__rows": "2"}
+        for r in (0, 1):
+            keys[f"source__{r}__listen"] = f"127.0.0.{r + 1}:0"
+
+        def box(of, row, rows, more):
+            own = of["q"][row : row + rows]
+            where = [own.ctypes.data] + ([of["n"].ctypes.data] if more else [])
+            count = len(where)
+            return weft.Blocks([0, 1][:count], [row, 0][:count], [rows, 1][:count], 0, [4, 6][:count], where, keep=of)
+
+        parts = [box(trained, 0, 3, True), box(trained, 3, 5, False)]
+        seen = [{name: array.copy() for name, array in trained.items()}]
+        with contextlib.ExitStack() as stack:
+            trainers = [
+                stack.enter_context(
+                    weft.Trainer(support.site(**keys), part, layout=layout, holding=True, run=9, source=r,
+                                 log=support.quiet)  # fmt: skip
+                )
+                for r, part in enumerate(parts)
+            ]
+            for version in (1, 2):
+                change(trained, version)
+                seen.append({name: array.copy() for name, array in trained.items()})
+                for trainer in trainers:
+                    trainer.publish(version)
+        with weft.Store(self.place) as store:
+            self.assertEqual([stored.version.number for stored in store.versions], [0, 1, 2])
+            self.assertEqual(store.layout(2), layout)
+            rank = {name: np.zeros_like(array) for name, array in trained.items()}
+            blocks = box(rank, 4, 4, True)  # the second half of q, of which each source has rows
+            for number in (2, 0, 1):
+                store.apply(blocks, number)
+                self.assertTrue(np.array_equal(rank["q"][4:], seen[number]["q"][4:]))
+                self.assertTrue(np.array_equal(rank["n"], seen[number]["n"]))
+                self.assertFalse(rank["q"][:4].any())
+            whole = {name: np.zeros_like(array) for name, array in trained.items()}
+            store.apply(whole, 1)
+            self.assertTrue(same(whole, seen[1]))
+            with self.assertRaises(weft.CallError) as caught:
+                store.apply(box(rank, 5, 3, True), 1)
+            self.assertIn("would part them", str(caught.exception))
 
     def test_attachments(self):
         one, two, three = self.versions(3)

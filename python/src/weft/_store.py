@@ -90,16 +90,23 @@ class Store:
         check(lib.weft_store_attachment(self._here(), version, room, count[0], count))
         return bytes(ffi.buffer(room, count[0])) if count[0] else None
 
-    def apply(self, named: Named, which: Which, *, layout: Layout | None = None, threads: int = 0,
+    def apply(self, named: Named | _binding.Blocks, which: Which, *, layout: Layout | None = None, threads: int = 0,
               progress: Progress | None = None) -> Moved:  # fmt: skip
         """Moves weights to a version, in place, by the files that take the fewest bytes. Weights of the store go forward
-        or back by updates; all others are overwritten from an anchor. Each file is proved before a weight changes."""
-        given = mapping_of(named)
-        layout = layout if layout is not None else Layout(given)
+        or back by updates; all others are overwritten from an anchor. Each file is proved before a weight changes.
+
+        weft.Blocks are the weights of one process of many, of a store that trainers with cuts or of several sources
+        wrote; `layout` is then the whole model's, which is the store's if it is left out. After an error these weights
+        are what they were."""
+        blocks = isinstance(named, _binding.Blocks)
+        given = named if isinstance(named, _binding.Blocks) else mapping_of(named)
+        if layout is None:
+            layout = self.layout(which) if isinstance(given, _binding.Blocks) else Layout(given)
         bound, info, version = _binding.bind(layout, given, True), sized("weft_store_info"), _label(which)
+        function, pointer = lib.weft_store_apply_blocks if blocks else lib.weft_store_apply, layout._pointer
 
         def call(sink: Any, work: Any) -> int:
-            return int(lib.weft_store_apply(self._here(), version, layout._pointer, bound.c, bound.count, work, info))
+            return int(function(self._here(), version, pointer, bound.c, bound.count, work, info))
 
         worked(call, threads, progress)
         return _records.moved_of(info)
