@@ -984,8 +984,8 @@ WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_p
 
 /* ---------------------------------------------------------------- stores */
 
-/* A store keeps the versions of a model as files: an update for each version, and now and then an anchor, which has all
- * bits of a version. Nothing is ever overwritten. docs/STORE.md is the law of the names.
+/* A store keeps the versions of a model as files: an update for each version, now and then an anchor, which has all bits
+ * of a version, and for each eight numbers a merge of their updates. Nothing is ever overwritten. docs/STORE.md is the law of the names.
  *
  *   weft_store_open    a folder -> the versions in that folder
  *   weft_store_put     weights -> the next version
@@ -1028,6 +1028,7 @@ typedef struct weft_store_entry {
     uint64_t time_s;       /* time at which the version was written, in seconds since 1970 */
     int damaged;           /* 1: an end of a file is damaged, or is not what the file's name says */
     int reachable;         /* 1: whole files lead to the version */
+    uint64_t merge_bytes;  /* bytes of the merge, which is a few updates in one; 0: none */
 } weft_store_entry;
 
 /* Lists the versions by run and number, rising. `capacity` and `count` are as for weft_peers. Errors: WEFT_E_MEMORY. */

@@ -11,11 +11,12 @@ static json_t *entry_json(const weft_store_entry *entry)
 {
     char run[17];
     snprintf(run, sizeof run, "%016" PRIx64, entry->version.run);
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "run", run, "version",
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "run", run, "version",
                      weft_json_count(entry->version.number), "digest", weft_json_hash(entry->version.root), "base",
                      entry->update_bytes ? weft_json_count(entry->base.number) : json_null(), "update_bytes",
                      entry->update_bytes ? weft_json_count(entry->update_bytes) : json_null(), "anchor_bytes",
-                     entry->anchor_bytes ? weft_json_count(entry->anchor_bytes) : json_null(), "time",
+                     entry->anchor_bytes ? weft_json_count(entry->anchor_bytes) : json_null(), "merge_bytes",
+                     entry->merge_bytes ? weft_json_count(entry->merge_bytes) : json_null(), "time",
                      weft_json_count(entry->time_s), "damaged", entry->damaged, "reachable", entry->reachable);
 }
 
@@ -34,6 +35,8 @@ static void entry_print(const weft_store_entry *entry)
         printf("  %s, %s", base, weft_output_size((double)entry->update_bytes).text);
     if (entry->anchor_bytes)
         printf("  anchor, %s", weft_output_size((double)entry->anchor_bytes).text);
+    if (entry->merge_bytes)
+        printf("  merge, %s", weft_output_size((double)entry->merge_bytes).text);
     printf("%s%s\n", entry->damaged ? "  damaged" : "", entry->reachable ? "" : "  nothing whole leads there");
 }
 
@@ -41,7 +44,8 @@ static void report(const weft_args *args, const weft_stored *stored)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < stored->count; i++) {
-        bytes += stored->entries[i].update_bytes + stored->entries[i].anchor_bytes;
+        const weft_store_entry *entry = &stored->entries[i];
+        bytes += entry->update_bytes + entry->anchor_bytes + entry->merge_bytes;
         if (args->json)
             weft_output_object(entry_json(&stored->entries[i]));
         else

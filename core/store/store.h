@@ -12,8 +12,13 @@
 #define WEFT_STORE_NONE     UINT64_MAX
 #define WEFT_STORE_NAME_MAX 96u /* bytes of a name, its end included */
 
-/* The two kinds of file that a version may have. */
-typedef enum weft_store_kind { WEFT_STORE_UPDATE, WEFT_STORE_ANCHOR, WEFT_STORE_KINDS } weft_store_kind;
+/* The kinds of file that a version may have. */
+typedef enum weft_store_kind {
+    WEFT_STORE_UPDATE, /* from the version before */
+    WEFT_STORE_ANCHOR, /* from zeros */
+    WEFT_STORE_MERGE,  /* from the version that the merge before leads to: a few updates in one */
+    WEFT_STORE_KINDS
+} weft_store_kind;
 
 /* The parts of a file's name. */
 typedef struct weft_store_name {
@@ -70,6 +75,7 @@ typedef struct weft_store_file {
 typedef struct weft_store_version {
     weft_version version;
     uint64_t parent;                         /* index of the version that the update starts from; WEFT_STORE_NONE */
+    uint64_t before;                         /* index of the version that the merge starts from; WEFT_STORE_NONE */
     weft_store_file files[WEFT_STORE_KINDS]; /* files by kind */
 } weft_store_version;
 
@@ -133,6 +139,13 @@ weft_status weft_store_file_put(weft_store *store, const weft_version *version, 
  * last number that is a multiple of `anchors`. An anchor that failed is due again at the next version. */
 bool weft_store_anchor_is_due(const weft_store *store, const weft_version *version, uint64_t parent);
 
+/* ---- store_merge.c */
+
+/* Writes the merge of a version, if one is due: the version is the first of eight numbers, and updates lead there from
+ * the last such version of the run. There is none where one of these updates is damaged or brings an attachment.
+ * Errors: those of the place and of weft_update_merge. */
+weft_status weft_store_merge_put(weft_store *store, uint64_t index, const weft_work *work);
+
 /* ---- store.c */
 
 /* Opens the files of one source of several, or of the one trainer (0 of 1), to write them. Errors: as
@@ -152,7 +165,8 @@ typedef enum weft_store_act { WEFT_STORE_SET, WEFT_STORE_FORWARD, WEFT_STORE_BAC
 
 typedef struct weft_store_step {
     weft_store_act act;
-    uint64_t index; /* version whose file the step reads: its anchor (SET), or its update */
+    uint64_t index;       /* version whose file the step reads */
+    weft_store_kind kind; /* kind of that file */
 } weft_store_step;
 
 typedef struct weft_store_way {

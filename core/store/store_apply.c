@@ -169,7 +169,7 @@ weft_status weft_store_step_take(weft_store *store, const weft_store_step *step,
     if (step->act == WEFT_STORE_SET)
         return set(store, step->index, layout, pieces, count, work);
     weft_update_file *update;
-    weft_store_file *file = &store->versions[step->index].files[WEFT_STORE_UPDATE];
+    weft_store_file *file = &store->versions[step->index].files[step->kind];
     weft_status status = weft_store_file_open(store, file, &update);
     if (status != WEFT_OK)
         return status;
@@ -187,17 +187,12 @@ bool weft_store_is_damage(weft_status status)
            status == WEFT_E_TARGET || status == WEFT_E_PROTOCOL;
 }
 
-static weft_store_file *step_file(weft_store *store, const weft_store_step *step)
-{
-    return &store->versions[step->index].files[step->act == WEFT_STORE_SET ? WEFT_STORE_ANCHOR : WEFT_STORE_UPDATE];
-}
-
 /* Goes along a way until it ends, or a file fails. */
 static weft_status way_take(weft_store *store, const weft_store_way *way, const weft_layout *layout,
                             const weft_piece *pieces, uint64_t count, const weft_work *work, weft_store_info *info)
 {
     for (uint64_t i = 0; i < way->count; i++) {
-        weft_store_file *file = step_file(store, &way->steps[i]);
+        weft_store_file *file = &store->versions[way->steps[i].index].files[way->steps[i].kind];
         const weft_status status = weft_store_step_take(store, &way->steps[i], layout, pieces, count, work);
         if (status != WEFT_OK) {
             if (weft_store_is_damage(status))

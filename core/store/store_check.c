@@ -75,9 +75,9 @@ static weft_status layout_take(checker *c, uint64_t index)
     return weft_store_zero_open(layout, &c->weights);
 }
 
-static weft_status step(checker *c, weft_store_act act, uint64_t index)
+static weft_status step(checker *c, weft_store_act act, uint64_t index, weft_store_kind kind)
 {
-    const weft_store_step taken = {act, index};
+    const weft_store_step taken = {act, index, kind};
     return weft_store_step_take(c->store, &taken, c->layout, c->weights.pieces, c->layout->count, &c->files);
 }
 
@@ -91,6 +91,23 @@ static bool led_to(checker *c, uint64_t index)
     return status == WEFT_OK;
 }
 
+/* ---- one file */
+
+/* Proves the frames alone, where no weights can be had. */
+static weft_status frames_prove(checker *c, uint64_t index, weft_store_kind kind)
+{
+    weft_update_file *update;
+    weft_update_tensor *tensors = weft_mem_take(c->layout->count + 1, sizeof *tensors);
+    if (!tensors)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the changes of %llu tensors", (ull)c->layout->count);
+    weft_status status = weft_store_file_open(c->store, &c->store->versions[index].files[kind], &update);
+    if (status == WEFT_OK)
+        status = weft_update_tensors(update, c->layout, NULL, 0, tensors, NULL);
+    weft_update_close(update);
+    weft_mem_give(tensors);
+    return status;
+}
+
 /* ---- forward */
 
 static weft_status update_forward(checker *c, uint64_t index)
@@ -100,7 +117,7 @@ static weft_status update_forward(checker *c, uint64_t index)
         c->unproved[index] = true;
         return WEFT_OK;
     }
-    const weft_status status = step(c, WEFT_STORE_FORWARD, index);
+    const weft_status status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_UPDATE);
     if (status == WEFT_OK)
         c->at = index;
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_UPDATE, status);
@@ -110,10 +127,27 @@ static weft_status anchor_forward(checker *c, uint64_t index)
 {
     weft_status status = weft_store_anchor_prove(c->store, index, c->layout, &c->files);
     if (status == WEFT_OK && c->at != index) {
-        status = step(c, WEFT_STORE_SET, index);
+        status = step(c, WEFT_STORE_SET, index, WEFT_STORE_ANCHOR);
         c->at = status == WEFT_OK ? index : WEFT_STORE_NONE;
     }
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_ANCHOR, status);
+}
+
+/* A merge is proved back to its base, and forward again. */
+static weft_status merge_forward(checker *c, uint64_t index)
+{
+    const uint64_t before = c->store->versions[index].before;
+    weft_status status = WEFT_OK;
+    if (c->at != index || before == WEFT_STORE_NONE) {
+        status = frames_prove(c, index, WEFT_STORE_MERGE);
+    } else {
+        status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_MERGE);
+        if (status == WEFT_OK) {
+            status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_MERGE);
+            c->at = status == WEFT_OK ? index : before;
+        }
+    }
+    return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_MERGE, status);
 }
 
 /* Reads a file with damaged ends once more for the words that say so. */
@@ -126,18 +160,18 @@ static weft_status ends_forward(checker *c, uint64_t index, weft_store_kind kind
     weft_status status = weft_store_file_open(c->store, file, &update);
     weft_update_close(update);
     if (status == WEFT_OK)
-        status = weft_fail_quiet(file->status, kind == WEFT_STORE_ANCHOR
-                                                   ? "the anchor has another digest than the update of its version"
-                                                   : "the changes do not lead to the digest of the version");
+        status = weft_fail_quiet(file->status, kind == WEFT_STORE_UPDATE
+                                                   ? "the changes do not lead to the digest of the version"
+                                                   : "it has another digest than the update of its version");
     return file_is_damaged(c, index, kind, status);
 }
 
 static weft_status version_forward(checker *c, uint64_t index)
 {
     const weft_store_version *v = &c->store->versions[index];
-    weft_status status = ends_forward(c, index, WEFT_STORE_UPDATE);
-    if (status == WEFT_OK)
-        status = ends_forward(c, index, WEFT_STORE_ANCHOR);
+    weft_status status = WEFT_OK;
+    for (int kind = 0; kind < WEFT_STORE_KINDS && status == WEFT_OK; kind++)
+        status = ends_forward(c, index, (weft_store_kind)kind);
     const bool update = weft_store_has(v, WEFT_STORE_UPDATE), anchor = weft_store_has(v, WEFT_STORE_ANCHOR);
     if (status != WEFT_OK || (!update && !anchor))
         return status;
@@ -146,27 +180,14 @@ static weft_status version_forward(checker *c, uint64_t index)
         return file_is_damaged(c, index, anchor ? WEFT_STORE_ANCHOR : WEFT_STORE_UPDATE, status);
     if (update)
         status = update_forward(c, index);
-    return status == WEFT_OK && anchor ? anchor_forward(c, index) : status;
+    if (status == WEFT_OK && anchor)
+        status = anchor_forward(c, index);
+    return status == WEFT_OK && weft_store_has(v, WEFT_STORE_MERGE) ? merge_forward(c, index) : status;
 }
 
 /* ---- backward */
 
-static weft_status frames_prove(checker *c, uint64_t index)
-{
-    weft_update_file *update;
-    weft_update_tensor *tensors = weft_mem_take(c->layout->count + 1, sizeof *tensors);
-    if (!tensors)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the changes of %llu tensors", (ull)c->layout->count);
-    weft_status status = weft_store_file_open(c->store, &c->store->versions[index].files[WEFT_STORE_UPDATE], &update);
-    if (status == WEFT_OK)
-        status = weft_update_tensors(update, c->layout, NULL, 0, tensors, NULL);
-    weft_update_close(update);
-    weft_mem_give(tensors);
-    return status;
-}
-
-/* An update is proved at its own version, from which it leads back, or at its base. Where no weights can be had, the
- * frames are proved alone. */
+/* An update is proved at its own version, from which it leads back, or at its base. */
 static weft_status version_backward(checker *c, uint64_t index)
 {
     const weft_store_version *v = &c->store->versions[index];
@@ -174,13 +195,13 @@ static weft_status version_backward(checker *c, uint64_t index)
     if (status != WEFT_OK)
         return file_is_damaged(c, index, WEFT_STORE_UPDATE, status);
     if (!v->files[WEFT_STORE_UPDATE].attached && led_to(c, index)) {
-        status = step(c, WEFT_STORE_BACK, index);
+        status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_UPDATE);
         c->at = status == WEFT_OK ? v->parent : index;
     } else if (v->parent != WEFT_STORE_NONE && led_to(c, v->parent)) {
-        status = step(c, WEFT_STORE_FORWARD, index);
+        status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_UPDATE);
         c->at = status == WEFT_OK ? index : v->parent;
     } else if (weft_store_has(v, WEFT_STORE_UPDATE)) {
-        status = frames_prove(c, index);
+        status = frames_prove(c, index, WEFT_STORE_UPDATE);
     }
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_UPDATE, status);
 }

@@ -38,7 +38,9 @@ static weft_status labels_check(const weft_store_file *file, const weft_update_f
     if (said->kind == WEFT_STORE_ANCHOR && (base->run || base->number))
         return weft_fail_quiet(WEFT_E_CORRUPT, "%s: an anchor has no base, and this has version %llu", name,
                                (ull)base->number);
-    if (said->kind == WEFT_STORE_UPDATE &&
+    if (said->kind == WEFT_STORE_MERGE && base->run != target->run)
+        return weft_fail_quiet(WEFT_E_CORRUPT, "%s: a merge starts from another run", name);
+    if (said->kind != WEFT_STORE_ANCHOR &&
         (base->run > target->run || (base->run == target->run && base->number >= target->number)))
         return weft_fail_quiet(WEFT_E_CORRUPT,
                                "%s: the file starts from version %llu of run %016llx, which is no "
@@ -155,29 +157,36 @@ static weft_status versions_fold(weft_store *store, const weft_store_item *items
     return WEFT_OK;
 }
 
-static uint64_t parent_of(const weft_store *store, const weft_store_version *version)
+/* Finds the version that a file of a kind starts from. */
+static uint64_t start_of(const weft_store *store, const weft_store_version *version, weft_store_kind kind)
 {
-    const weft_version *base = &version->files[WEFT_STORE_UPDATE].base;
-    if (!weft_store_has(version, WEFT_STORE_UPDATE))
+    const weft_version *base = &version->files[kind].base;
+    if (!weft_store_has(version, kind))
         return WEFT_STORE_NONE;
     const uint64_t found = base->run ? weft_store_find(store, base->run, base->number) : WEFT_STORE_NONE;
     const bool same = found != WEFT_STORE_NONE && store->versions[found].version.root == base->root;
     return same ? found : WEFT_STORE_NONE;
 }
 
-/* A version has one root. Where its two files differ, the anchor is taken for wrong, because a chain needs no anchor.
- */
+/* A version has one root. Where its files differ, the update is taken for right, because a chain needs nothing else. */
 static weft_status version_read(const weft_store *store, weft_store_version *version)
 {
-    weft_store_file *update = &version->files[WEFT_STORE_UPDATE], *anchor = &version->files[WEFT_STORE_ANCHOR];
-    weft_status status = update->item.bytes ? ends_read(store, update) : WEFT_OK;
-    if (status == WEFT_OK && anchor->item.bytes)
-        status = ends_read(store, anchor);
-    const bool both = weft_store_has(version, WEFT_STORE_UPDATE) && weft_store_has(version, WEFT_STORE_ANCHOR);
-    if (both && update->target.root != anchor->target.root)
-        anchor->status = WEFT_E_TARGET;
-    version->version.root = weft_store_has(version, WEFT_STORE_UPDATE) ? update->target.root : anchor->target.root;
-    version->parent = parent_of(store, version);
+    static const weft_store_kind order[] = {WEFT_STORE_UPDATE, WEFT_STORE_ANCHOR, WEFT_STORE_MERGE};
+    weft_status status = WEFT_OK;
+    bool known = false;
+    for (int i = 0; i < WEFT_STORE_KINDS && status == WEFT_OK; i++) {
+        weft_store_file *file = &version->files[order[i]];
+        status = file->item.bytes ? ends_read(store, file) : WEFT_OK;
+        if (status != WEFT_OK || !weft_store_has(version, order[i]))
+            continue;
+        if (known && file->target.root != version->version.root)
+            file->status = WEFT_E_TARGET;
+        else
+            version->version.root = file->target.root;
+        known = true;
+    }
+    version->parent = start_of(store, version, WEFT_STORE_UPDATE);
+    version->before = start_of(store, version, WEFT_STORE_MERGE);
     return status;
 }
 

@@ -3,7 +3,7 @@
 
 #include "store/store.h"
 
-static const char *const kinds[WEFT_STORE_KINDS] = {"source", "anchor"};
+static const char *const kinds[WEFT_STORE_KINDS] = {"source", "anchor", "merge"};
 
 typedef unsigned long long ull;
 

@@ -231,7 +231,7 @@ static const uint64_t *held_find(const end *e)
 static weft_status file_apply(mover *m, end *e, const weft_store_step *step)
 {
     const bool anchor = step->act == WEFT_STORE_SET;
-    weft_store_file *file = &e->store->versions[step->index].files[anchor ? WEFT_STORE_ANCHOR : WEFT_STORE_UPDATE];
+    weft_store_file *file = &e->store->versions[step->index].files[step->kind];
     weft_update_file *opened;
     weft_status status = weft_store_file_open(e->store, file, &opened);
     if (status != WEFT_OK)

@@ -148,7 +148,10 @@ static weft_status files_put(put *p)
     const bool due = weft_store_anchor_is_due(p->store, target, p->parent);
     if (status == WEFT_OK && p->parent != WEFT_STORE_NONE)
         status = weft_store_file_put(p->store, target, WEFT_STORE_UPDATE, update_fill, p);
-    return status == WEFT_OK && due ? weft_store_file_put(p->store, target, WEFT_STORE_ANCHOR, anchor_fill, p) : status;
+    if (status == WEFT_OK && due)
+        status = weft_store_file_put(p->store, target, WEFT_STORE_ANCHOR, anchor_fill, p);
+    const uint64_t index = weft_store_find(p->store, target->run, target->number);
+    return status == WEFT_OK && index != WEFT_STORE_NONE ? weft_store_merge_put(p->store, index, NULL) : status;
 }
 
 weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base, uint64_t base_count,

@@ -10,13 +10,18 @@
 
 static uint64_t bytes_of(const weft_store_version *v)
 {
-    return v->files[WEFT_STORE_UPDATE].item.bytes + v->files[WEFT_STORE_ANCHOR].item.bytes;
+    uint64_t bytes = 0;
+    for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+        bytes += v->files[kind].item.bytes;
+    return bytes;
 }
 
 static uint64_t time_of(const weft_store_version *v)
 {
-    const uint64_t a = v->files[WEFT_STORE_UPDATE].item.time_s, b = v->files[WEFT_STORE_ANCHOR].item.time_s;
-    return a > b ? a : b;
+    uint64_t last = 0;
+    for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+        last = v->files[kind].item.time_s > last ? v->files[kind].item.time_s : last;
+    return last;
 }
 
 /* Finds the oldest version that the bounds let stay. */

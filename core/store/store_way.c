@@ -1,8 +1,8 @@
 /* store_way.c - the way of the fewest bytes to a version.
  *
- * Each version has one parent at most, which is an earlier one, so versions and updates are a forest. A shortest way
- * goes up to the parents, and then down. One sweep from the last version to the first finds all ways up, and one from
- * the first to the last all ways down. */
+ * An update, and a merge, leads from an earlier version to a later one, or back. One sweep from the last version to the
+ * first finds ways back, and one from the first to the last ways forward. The sweeps are repeated until no way gets
+ * better, which is after the first two where nothing is damaged. */
 #include "base/mem.h"
 #include "base/status.h"
 #include "store/store.h"
@@ -19,46 +19,65 @@ typedef struct station {
     bool held;            /* the way begins here, with the weights as they are */
 } station;
 
-static void station_better(station *at, uint64_t bytes, uint64_t before, weft_store_step step)
+static bool station_better(station *at, uint64_t bytes, uint64_t before, weft_store_step step)
 {
-    if (bytes < at->bytes)
-        *at = (station){bytes, before, step, false};
+    if (bytes >= at->bytes)
+        return false;
+    *at = (station){bytes, before, step, false};
+    return true;
 }
 
 static void stations_begin(const weft_store *store, const uint64_t *held, station *at)
 {
     for (uint64_t i = 0; i < store->count; i++) {
         const weft_store_version *v = &store->versions[i];
-        const bool known = weft_store_has(v, WEFT_STORE_UPDATE) || weft_store_has(v, WEFT_STORE_ANCHOR);
+        const bool known = weft_store_has(v, WEFT_STORE_UPDATE) || weft_store_has(v, WEFT_STORE_ANCHOR) ||
+                           weft_store_has(v, WEFT_STORE_MERGE);
         at[i] = (station){.bytes = FAR, .before = WEFT_STORE_NONE};
         if (weft_store_has(v, WEFT_STORE_ANCHOR))
             station_better(&at[i], v->files[WEFT_STORE_ANCHOR].item.bytes, WEFT_STORE_NONE,
-                           (weft_store_step){WEFT_STORE_SET, i});
+                           (weft_store_step){WEFT_STORE_SET, i, WEFT_STORE_ANCHOR});
         if (held && known && v->version.root == *held)
             at[i] = (station){.bytes = 0, .before = WEFT_STORE_NONE, .held = true};
     }
 }
 
-/* Tells whether the update of a version can be walked. It may have been found damaged on an earlier way. */
-static bool is_walkable(const weft_store_version *v)
+/* Returns the version that a file of a kind starts from. WEFT_STORE_NONE: none that is here, or the file was found
+ * damaged on an earlier way. */
+static uint64_t start_of(const weft_store_version *v, weft_store_kind kind)
 {
-    return v->parent != WEFT_STORE_NONE && weft_store_has(v, WEFT_STORE_UPDATE);
+    return weft_store_has(v, kind) ? kind == WEFT_STORE_UPDATE ? v->parent : v->before : WEFT_STORE_NONE;
 }
 
-static void station_up(const weft_store *store, station *at, uint64_t i)
+static bool station_back(const weft_store *store, station *at, uint64_t i, weft_store_kind kind)
 {
-    const weft_store_version *v = &store->versions[i];
-    const weft_store_file *update = &v->files[WEFT_STORE_UPDATE];
-    if (is_walkable(v) && at[i].bytes != FAR && !update->attached)
-        station_better(&at[v->parent], at[i].bytes + update->item.bytes, i, (weft_store_step){WEFT_STORE_BACK, i});
+    const weft_store_file *file = &store->versions[i].files[kind];
+    const uint64_t start = start_of(&store->versions[i], kind);
+    return start != WEFT_STORE_NONE && at[i].bytes != FAR && !file->attached &&
+           station_better(&at[start], at[i].bytes + file->item.bytes, i, (weft_store_step){WEFT_STORE_BACK, i, kind});
 }
 
-static void station_down(const weft_store *store, station *at, uint64_t i)
+static bool station_forward(const weft_store *store, station *at, uint64_t i, weft_store_kind kind)
 {
-    const weft_store_version *v = &store->versions[i];
-    if (is_walkable(v) && at[v->parent].bytes != FAR)
-        station_better(&at[i], at[v->parent].bytes + v->files[WEFT_STORE_UPDATE].item.bytes, v->parent,
-                       (weft_store_step){WEFT_STORE_FORWARD, i});
+    const weft_store_file *file = &store->versions[i].files[kind];
+    const uint64_t start = start_of(&store->versions[i], kind);
+    return start != WEFT_STORE_NONE && at[start].bytes != FAR &&
+           station_better(&at[i], at[start].bytes + file->item.bytes, start,
+                          (weft_store_step){WEFT_STORE_FORWARD, i, kind});
+}
+
+static bool stations_sweep(const weft_store *store, station *at)
+{
+    bool better = false;
+    for (uint64_t i = store->count; i-- > 0;) {
+        better |= station_back(store, at, i, WEFT_STORE_UPDATE);
+        better |= station_back(store, at, i, WEFT_STORE_MERGE);
+    }
+    for (uint64_t i = 0; i < store->count; i++) {
+        better |= station_forward(store, at, i, WEFT_STORE_UPDATE);
+        better |= station_forward(store, at, i, WEFT_STORE_MERGE);
+    }
+    return better;
 }
 
 static station *stations_make(const weft_store *store, const uint64_t *held)
@@ -69,10 +88,8 @@ static station *stations_make(const weft_store *store, const uint64_t *held)
         return NULL;
     }
     stations_begin(store, held, at);
-    for (uint64_t i = store->count; i-- > 0;)
-        station_up(store, at, i);
-    for (uint64_t i = 0; i < store->count; i++)
-        station_down(store, at, i);
+    while (stations_sweep(store, at))
+        ;
     return at;
 }
 

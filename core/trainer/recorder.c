@@ -174,6 +174,16 @@ static weft_status taken_judge(weft_recorder *recorder, const weft_version *vers
 
 /* ---- updates */
 
+/* Writes the merge that ends at a version. Without it readers take the updates. */
+static void merge_write(weft_recorder *recorder, const weft_version *version)
+{
+    static const weft_work work = {.size = sizeof work, .threads = 1};
+    weft_store *store = recorder->store;
+    const uint64_t index = weft_store_find(store, version->run, version->number);
+    if (index != WEFT_STORE_NONE && weft_store_merge_put(store, index, &work) != WEFT_OK && !recorder->broken)
+        weft_log(WEFT_LOG_WARN, "store: no merge of version %llu: %s", (ull)version->number, weft_last_error());
+}
+
 /* Writes the next version's update. Enters and leaves with the lock. */
 static void next_write(weft_recorder *recorder)
 {
@@ -194,6 +204,8 @@ static void next_write(weft_recorder *recorder)
                           .changed = update->changed};
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_record_update(&record);
+    if (status == WEFT_OK)
+        merge_write(recorder, &record.target);
     pthread_mutex_lock(&session->lock);
     status = taken_judge(recorder, &record.target, WEFT_STORE_UPDATE, status);
     if (status == WEFT_OK) {

@@ -320,14 +320,14 @@ static void all_weights_move_or_none(void **state)
     part all;
     (void)state;
     run_whole();
-    file_of(path, 8, "source", 2);
+    file_of(path, 10, "source", 2);
     for (unsigned i = 0; i < 2; i++) {
         weft_store *store = store_open();
         part_whole(&all);
-        part_put(&w, &all, source_find(&w, w.run, 7)->dense);
+        part_put(&w, &all, source_find(&w, w.run, 9)->dense);
         damage(path, ends[i] ? -200 : 150, ends[i] ? SEEK_END : SEEK_SET); /* frames stand behind the header */
-        assert_int_not_equal(apply(store, &all, 8, NULL), WEFT_OK);
-        assert_true(part_has(&w, &all, source_find(&w, w.run, 7)->dense));
+        assert_int_not_equal(apply(store, &all, 10, NULL), WEFT_OK);
+        assert_true(part_has(&w, &all, source_find(&w, w.run, 9)->dense));
         leads_to(store, &all, 6);
         part_free(&all);
         weft_store_close(store);
@@ -342,21 +342,21 @@ static void any_byte_may_be_damaged(void **state)
     part all;
     (void)state;
     run_whole();
-    file_of(path, 8, "source", 0);
+    file_of(path, 10, "source", 0);
     assert_int_equal(stat(path, &facts), 0);
     part_whole(&all);
     for (long at = 0; at < facts.st_size; at += 1 + facts.st_size / 150) {
-        part_put(&w, &all, source_find(&w, w.run, 7)->dense);
+        part_put(&w, &all, source_find(&w, w.run, 9)->dense);
         damage(path, at, SEEK_SET);
         weft_store *store = store_open();
-        const weft_status status = apply(store, &all, 8, NULL);
-        if (status == WEFT_OK || !part_has(&w, &all, source_find(&w, w.run, 7)->dense))
+        const weft_status status = apply(store, &all, 10, NULL);
+        if (status == WEFT_OK || !part_has(&w, &all, source_find(&w, w.run, 9)->dense))
             fail_msg("byte %ld is damaged: %s", at, weft_status_name(status));
         weft_store_close(store);
         damage(path, at, SEEK_SET);
     }
     weft_store *store = store_open();
-    leads_to(store, &all, 8);
+    leads_to(store, &all, 10);
     weft_store_close(store);
     part_free(&all);
 }

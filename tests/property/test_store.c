@@ -81,6 +81,85 @@ static void test_the_way_is_the_shortest(void **state)
     world_close(&w);
 }
 
+/* A merge leads from version 1 to 8. */
+static void test_a_merge_is_read_in_place_of_its_updates(void **state)
+{
+    (void)state;
+    world w;
+    weft_store_info info = {.size = sizeof info};
+    weft_store_entry entries[VERSIONS + 1];
+    char file[256];
+    world_open(&w, 64);
+    world_fill(&w, 10);
+    assert_int_equal(listed(&w, entries), 10);
+    for (uint32_t v = 0; v < 10; v++)
+        assert_int_equal(entries[v].merge_bytes > 0, v == 7);
+    moves(&w, 0, NULL);
+    moves(&w, 7, &info);
+    assert_int_equal(info.files, 1);
+    assert_int_equal(info.bytes, file_bytes(&w, 7, WEFT_STORE_MERGE));
+    moves(&w, 0, &info); /* and back */
+    assert_int_equal(info.files, 1);
+    moves(&w, 9, &info); /* a merge and two updates */
+    assert_int_equal(info.files, 3);
+    moves(&w, 1, &info); /* back by these, and forward by one */
+    assert_int_equal(info.files, 4);
+    assert_int_equal(faults(&w, file), 0);
+    world_close(&w);
+}
+
+/* A merge leads past a damaged update, and the updates past a damaged merge. */
+static void test_a_merge_may_be_damaged(void **state)
+{
+    (void)state;
+    world w;
+    weft_store_info info = {.size = sizeof info};
+    char file[256];
+    world_open(&w, 64);
+    world_fill(&w, 9);
+    moves(&w, 0, NULL);
+    file_flip(&w, 7, WEFT_STORE_MERGE, file_bytes(&w, 7, WEFT_STORE_MERGE) / 2);
+    store_reopen(&w);
+    moves(&w, 8, &info);
+    assert_int_equal(info.files, 8);
+    assert_int_equal(info.damaged, 1);
+    assert_int_equal(faults(&w, file), 1);
+    assert_non_null(strstr(file, "00000000000000000008/merge-0-of-1.weft"));
+    file_flip(&w, 7, WEFT_STORE_MERGE, file_bytes(&w, 7, WEFT_STORE_MERGE) / 2);
+    file_flip(&w, 3, WEFT_STORE_UPDATE, file_bytes(&w, 3, WEFT_STORE_UPDATE) / 2);
+    store_reopen(&w);
+    for (uint32_t i = 0; i < 30; i++)
+        moves(&w, (uint32_t)(roll() % 9), NULL);
+    assert_int_equal(faults(&w, file), 1); /* the update alone: no version is lost */
+    world_close(&w);
+}
+
+/* An update that brings an attachment does not lead back, and a merge that hides one would not either. */
+static void test_no_merge_hides_an_attachment(void **state)
+{
+    (void)state;
+    world w;
+    weft_piece base[TENSORS], target[TENSORS];
+    weft_store_put_options options = {.size = sizeof options, .attachment = "other", .attachment_bytes = 5};
+    weft_store_entry entries[VERSIONS + 1];
+    world_open(&w, 64);
+    world_fill(&w, 5);
+    chain_step(&w.c, 50, "fast");
+    pieces_of(&w.c, w.c.image[4], base);
+    pieces_of(&w.c, w.c.image[5], target);
+    options.base = label(4);
+    options.target = label(5);
+    assert_int_equal(weft_store_put(w.store, w.c.layout, base, TENSORS, target, TENSORS, &options, NULL, NULL),
+                     WEFT_OK);
+    for (uint32_t v = 6; v < 9; v++) {
+        chain_step(&w.c, 50, "fast");
+        assert_int_equal(put_from(&w, 0, v, NULL), WEFT_OK);
+    }
+    assert_int_equal(listed(&w, entries), 9);
+    assert_int_equal(entries[7].merge_bytes, 0);
+    world_close(&w);
+}
+
 static void test_an_attachment_is_the_last_one(void **state)
 {
     (void)state;
@@ -323,6 +402,9 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_every_version_comes_back),
         cmocka_unit_test(test_the_way_is_the_shortest),
+        cmocka_unit_test(test_a_merge_is_read_in_place_of_its_updates),
+        cmocka_unit_test(test_a_merge_may_be_damaged),
+        cmocka_unit_test(test_no_merge_hides_an_attachment),
         cmocka_unit_test(test_an_attachment_is_the_last_one),
         cmocka_unit_test(test_nothing_is_overwritten),
         cmocka_unit_test(test_wrong_bases_are_refused),

@@ -410,6 +410,7 @@ uint64_t anchor_bytes;
 uint64_t time_s;
 int damaged;
 int reachable;
+uint64_t merge_bytes;
 } weft_store_entry;
 weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity,
 size_t *count);

@@ -167,6 +167,7 @@ class Stored(NamedTuple):
     time_s: int
     damaged: bool
     reachable: bool
+    merge_bytes: int
 
 
 class Moved(NamedTuple):
