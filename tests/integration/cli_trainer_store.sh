@@ -42,6 +42,7 @@ rm "$work"/in/*
 
 for name in a b c; do cp "$work/$name.out" "$work/$name.before"; done
 trainer second "$work/m/v2.safetensors" 2
+for name in a b c; do await said $name '"base":5,"target":2'; done
 appear 6 v3
 await said second '"target":3'
 appear 7 v4
