@@ -13,6 +13,7 @@ import sys
 import weft_decode
 import weft_digest
 import weft_file
+from weft_cells import cells_read
 from weft_layout import DTYPES, Layout, Refused
 from weft_names import serialised
 from weft_parameters import Parameters
@@ -36,7 +37,7 @@ def read(folder, name):
 
 def golden(folder):
     names = sorted(name for name in os.listdir(folder) if name.endswith(".bin"))
-    frames = [name for name in names if not name.startswith(("layout_", "base_", "target_", "parameters_", "wire_"))]
+    frames = [name for name in names if not name.startswith(("layout_", "base_", "target_", "parameters_", "wire_", "cells"))]
     must(len(frames) > 10, f"{folder} lacks golden files")
     for name in frames:
         try:
@@ -46,6 +47,9 @@ def golden(folder):
     golden_dtypes(folder)
     must(serialised(read(folder, "layout_names_told.bin")) == read(folder, "layout_names.bin"), "another layout is told")
     golden_digests(folder)
+    keys, cells = cells_read(read(folder, "cells.bin"))
+    must(cells == [(0, 1, 0, 1, 0, 1), (1, 0, 0, 128, 0, 3), (2, 0, 128, 100, 0, 3)], f"other cells: {cells}")
+    must([key[4:] for key in keys] == [(1, 24), (0, 0), (2, 328)], f"other frames of keys: {keys}")
     return len(frames)
 
 
