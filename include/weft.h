@@ -984,8 +984,9 @@ WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_p
 
 /* ---------------------------------------------------------------- stores */
 
-/* A store keeps the versions of a model as files: an update for each version, now and then an anchor, which has all bits
- * of a version, and for each eight numbers a merge of their updates. Nothing is ever overwritten. docs/STORE.md is the law of the names.
+/* A store keeps the versions of a model as files: an update for each version, now and then an anchor, which has all
+ * bits of a version, and for each eight numbers a merge of their updates. Nothing is ever overwritten. docs/STORE.md is
+ * the law of the names.
  *
  *   weft_store_open    a folder -> the versions in that folder
  *   weft_store_put     weights -> the next version
@@ -1029,6 +1030,7 @@ typedef struct weft_store_entry {
     int damaged;           /* 1: an end of a file is damaged, or is not what the file's name says */
     int reachable;         /* 1: whole files lead to the version */
     uint64_t merge_bytes;  /* bytes of the merge, which is a few updates in one; 0: none */
+    uint64_t tight_bytes;  /* bytes of the update at level tight; 0: none */
 } weft_store_entry;
 
 /* Lists the versions by run and number, rising. `capacity` and `count` are as for weft_peers. Errors: WEFT_E_MEMORY. */
@@ -1092,6 +1094,7 @@ typedef struct weft_store_put_options {
     weft_version target;       /* run and number of the new version: later than the base, and not 0 */
     const void *attachment;    /* attachment of the new version; with bytes 0: that of the base */
     uint64_t attachment_bytes; /* length of the attachment, at most WEFT_ATTACHMENT_MAX */
+    const char *level;         /* "tight": an update of that level too, for readers that go forward; NULL or "fast" */
 } weft_store_put_options;
 
 /* Writes a version: the update from its base, and an anchor where one is due.

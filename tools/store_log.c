@@ -11,12 +11,13 @@ static json_t *entry_json(const weft_store_entry *entry)
 {
     char run[17];
     snprintf(run, sizeof run, "%016" PRIx64, entry->version.run);
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "run", run, "version",
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "run", run, "version",
                      weft_json_count(entry->version.number), "digest", weft_json_hash(entry->version.root), "base",
                      entry->update_bytes ? weft_json_count(entry->base.number) : json_null(), "update_bytes",
                      entry->update_bytes ? weft_json_count(entry->update_bytes) : json_null(), "anchor_bytes",
                      entry->anchor_bytes ? weft_json_count(entry->anchor_bytes) : json_null(), "merge_bytes",
-                     entry->merge_bytes ? weft_json_count(entry->merge_bytes) : json_null(), "time",
+                     entry->merge_bytes ? weft_json_count(entry->merge_bytes) : json_null(), "tight_bytes",
+                     entry->tight_bytes ? weft_json_count(entry->tight_bytes) : json_null(), "time",
                      weft_json_count(entry->time_s), "damaged", entry->damaged, "reachable", entry->reachable);
 }
 
@@ -33,6 +34,8 @@ static void entry_print(const weft_store_entry *entry)
            entry->version.root, day);
     if (entry->update_bytes)
         printf("  %s, %s", base, weft_output_size((double)entry->update_bytes).text);
+    if (entry->tight_bytes)
+        printf("  tight, %s", weft_output_size((double)entry->tight_bytes).text);
     if (entry->anchor_bytes)
         printf("  anchor, %s", weft_output_size((double)entry->anchor_bytes).text);
     if (entry->merge_bytes)
@@ -45,7 +48,7 @@ static void report(const weft_args *args, const weft_stored *stored)
     uint64_t bytes = 0;
     for (size_t i = 0; i < stored->count; i++) {
         const weft_store_entry *entry = &stored->entries[i];
-        bytes += entry->update_bytes + entry->anchor_bytes + entry->merge_bytes;
+        bytes += entry->update_bytes + entry->anchor_bytes + entry->merge_bytes + entry->tight_bytes;
         if (args->json)
             weft_output_object(entry_json(&stored->entries[i]));
         else

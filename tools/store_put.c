@@ -64,6 +64,7 @@ static weft_status body(void *user)
         p->base.header && p->base.header_bytes == header_bytes && memcmp(p->base.header, header, header_bytes) == 0;
     weft_offline_bar bar;
     weft_work work = weft_offline_work(p->args, "write", &bar);
+    p->options.level = p->args->level;
     p->options.attachment = same ? NULL : header;
     p->options.attachment_bytes = same ? 0 : header_bytes;
     weft_status status = weft_store_put(p->stored.store, weft_model_layout(p->model), base, base_count, pieces, count,

@@ -25,8 +25,9 @@ static const weft_verb verbs[] = {
          WEFT_TAKES(RUN),
      true, 0, 0, weft_verb_trainer},
     {"rollout",
-     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE | --store STORE] [--until V] [--save FILE] [options]\n"
-     "       weft rollout --store STORE (--model FILE | --empty) [--follow] [--until V] [--save FILE] [--json]",
+     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--store STORE] [--until V] [--save FILE] [options]\n"
+     "       weft rollout --store STORE (--model FILE | --empty) [--view FILE] [--follow] [--until V] [--save FILE] "
+     "[--json]",
      "Joins a trainer and keeps its weights bit-identical with the trainer's",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(PEER) | WEFT_TAKES(MODEL) | WEFT_TAKES(EMPTY) | WEFT_TAKES(UNTIL) |
          WEFT_TAKES(SAVE) | WEFT_TAKES(VIEW) | WEFT_TAKES(STORE) | WEFT_TAKES(KEEP_ON) | WEFT_TAKES(THREADS),
@@ -64,9 +65,9 @@ static const weft_verb verbs[] = {
      WEFT_TAKES(JSON) | WEFT_TAKES(OUTPUT) | WEFT_TAKES(TP) | WEFT_TAKES(FSDP) | WEFT_TAKES(EXPERTS) |
          WEFT_TAKES(KEY_HEADS) | WEFT_TAKES(PAD) | WEFT_TAKES(WHOLE),
      false, 1, 0, weft_verb_shard},
-    {"put", "STORE MODEL [--version N] [--threads N] [--json]",
+    {"put", "STORE MODEL [--version N] [--level L] [--threads N] [--json]",
      "Writes a model as the next version of a store, a folder or s3://BUCKET/PREFIX (docs/STORE.md)",
-     OVER_FILES | WEFT_TAKES(VERSION), false, 2, 0, weft_verb_put},
+     OVER_FILES | WEFT_TAKES(VERSION) | WEFT_TAKES(LEVEL), false, 2, 0, weft_verb_put},
     {"get", "STORE --version N -o MODEL [--threads N] [--json]", "Writes a version of a store as a model",
      OVER_FILES | WEFT_TAKES(VERSION) | WEFT_TAKES(OUTPUT), false, 1, 0, weft_verb_get},
     {"log", "STORE [--json]", "Lists the versions of a store", WEFT_TAKES(JSON), false, 1, 0, weft_verb_log},

@@ -11,6 +11,7 @@
 
 typedef enum weft_choice_progress { WEFT_PROGRESS_THREAD = 0, WEFT_PROGRESS_MANUAL = 1 } weft_choice_progress;
 typedef enum weft_choice_shadow { WEFT_SHADOW_HOST = 0, WEFT_SHADOW_DEVICE = 1 } weft_choice_shadow;
+typedef enum weft_choice_store { WEFT_STORE_LEVEL_FAST = 0, WEFT_STORE_LEVEL_TIGHT = 1 } weft_choice_store;
 typedef enum weft_choice_snapshot { WEFT_SNAPSHOT_IN_PLACE = 0, WEFT_SNAPSHOT_STAGED = 1 } weft_choice_snapshot;
 typedef enum weft_choice_verify { WEFT_VERIFY_TOUCHED = 0, WEFT_VERIFY_FULL = 1 } weft_choice_verify;
 typedef enum weft_choice_security {
@@ -134,6 +135,7 @@ struct weft_site {
         char store[WEFT_SITE_TEXT]; /* folder that each version is written to; "": none */
         uint64_t store_versions;    /* versions that the store keeps; 0: any number */
         uint64_t store_bytes;       /* bytes that it keeps; 0: any number */
+        weft_choice_store store_level;
     } trainer;
     struct {
         weft_choice_progress progress;

@@ -70,6 +70,9 @@ static const weft_site_field fields[] = {
     {{"trainer", "store_bytes", WEFT_KEY_SIZE, "any", "any or 1MiB..1048576GiB",
       "bytes that the store keeps; older versions go, up to an anchor"},
      SITE(trainer.store_bytes), BOUNDS(MIB, 1024 * 1024 * GIB), WORD("any", 0)},
+    {{"trainer", "store_level", WEFT_KEY_CHOICE, "fast", "fast | tight",
+      "level of the store's updates; tight writes a smaller one beside each, for readers that go forward"},
+     SITE(trainer.store_level)},
 
     {{"peer", "address", WEFT_KEY_TEXT, "", "1 to 8 different IPs or interfaces between commas, or empty",
       "local addresses of the rollout, each joined with the trainer's of its place; empty: what reaches the trainer"},

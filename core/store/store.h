@@ -17,6 +17,7 @@ typedef enum weft_store_kind {
     WEFT_STORE_UPDATE, /* from the version before */
     WEFT_STORE_ANCHOR, /* from zeros */
     WEFT_STORE_MERGE,  /* from the version that the merge before leads to: a few updates in one */
+    WEFT_STORE_TIGHT,  /* as the update, at level tight: less bytes, and no way back */
     WEFT_STORE_KINDS
 } weft_store_kind;
 
@@ -75,7 +76,7 @@ typedef struct weft_store_file {
 typedef struct weft_store_version {
     weft_version version;
     uint64_t parent;                         /* index of the version that the update starts from; WEFT_STORE_NONE */
-    uint64_t before;                         /* index of the version that the merge starts from; WEFT_STORE_NONE */
+    uint64_t start[WEFT_STORE_KINDS];        /* the same by kind of file; WEFT_STORE_NONE also for an anchor */
     weft_store_file files[WEFT_STORE_KINDS]; /* files by kind */
 } weft_store_version;
 

@@ -171,13 +171,12 @@ static uint64_t start_of(const weft_store *store, const weft_store_version *vers
 /* A version has one root. Where its files differ, the update is taken for right, because a chain needs nothing else. */
 static weft_status version_read(const weft_store *store, weft_store_version *version)
 {
-    static const weft_store_kind order[] = {WEFT_STORE_UPDATE, WEFT_STORE_ANCHOR, WEFT_STORE_MERGE};
     weft_status status = WEFT_OK;
     bool known = false;
-    for (int i = 0; i < WEFT_STORE_KINDS && status == WEFT_OK; i++) {
-        weft_store_file *file = &version->files[order[i]];
+    for (int kind = 0; kind < WEFT_STORE_KINDS && status == WEFT_OK; kind++) {
+        weft_store_file *file = &version->files[kind];
         status = file->item.bytes ? ends_read(store, file) : WEFT_OK;
-        if (status != WEFT_OK || !weft_store_has(version, order[i]))
+        if (status != WEFT_OK || !weft_store_has(version, (weft_store_kind)kind))
             continue;
         if (known && file->target.root != version->version.root)
             file->status = WEFT_E_TARGET;
@@ -185,8 +184,9 @@ static weft_status version_read(const weft_store *store, weft_store_version *ver
             version->version.root = file->target.root;
         known = true;
     }
-    version->parent = start_of(store, version, WEFT_STORE_UPDATE);
-    version->before = start_of(store, version, WEFT_STORE_MERGE);
+    for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+        version->start[kind] = start_of(store, version, (weft_store_kind)kind);
+    version->parent = version->start[WEFT_STORE_UPDATE];
     return status;
 }
 

@@ -3,7 +3,7 @@
 
 #include "store/store.h"
 
-static const char *const kinds[WEFT_STORE_KINDS] = {"source", "anchor", "merge"};
+static const char *const kinds[WEFT_STORE_KINDS] = {"source", "anchor", "merge", "tight"};
 
 typedef unsigned long long ull;
 

@@ -20,6 +20,7 @@ typedef struct put {
     const weft_work *work;
     uint64_t parent; /* index of the base; WEFT_STORE_NONE: there is none */
     uint64_t root;   /* root of the base */
+    bool tight;      /* an update of level tight goes beside the other */
     void *before;    /* attachment of the base */
     uint64_t before_bytes;
     weft_update_info *info;
@@ -50,11 +51,10 @@ static bool attachment_is_new(const put *p)
 
 /* ---- the two files */
 
-static weft_status update_fill(void *user, const weft_sink *sink)
+static weft_status update_write(put *p, const char *level, const weft_sink *sink)
 {
-    put *p = user;
     const weft_store_put_options *o = p->options;
-    weft_diff_options options = {.size = sizeof options, .level = "fast", .base = o->base, .target = o->target};
+    weft_diff_options options = {.size = sizeof options, .level = level, .base = o->base, .target = o->target};
     weft_update_info info = {.size = sizeof info};
     if (attachment_is_new(p)) {
         options.attachment = o->attachment;
@@ -67,8 +67,19 @@ static weft_status update_fill(void *user, const weft_sink *sink)
                          "the weights given as version %llu have digest %016llx, and the store has "
                          "%016llx for it",
                          (ull)o->base.number, (ull)info.base.root, (ull)p->root);
-    *p->info = info;
+    if (!p->info->size)
+        *p->info = info;
     return status;
+}
+
+static weft_status update_fill(void *user, const weft_sink *sink)
+{
+    return update_write(user, "fast", sink);
+}
+
+static weft_status tight_fill(void *user, const weft_sink *sink)
+{
+    return update_write(user, "tight", sink);
 }
 
 static weft_status anchor_fill(void *user, const weft_sink *sink)
@@ -148,6 +159,8 @@ static weft_status files_put(put *p)
     const bool due = weft_store_anchor_is_due(p->store, target, p->parent);
     if (status == WEFT_OK && p->parent != WEFT_STORE_NONE)
         status = weft_store_file_put(p->store, target, WEFT_STORE_UPDATE, update_fill, p);
+    if (status == WEFT_OK && p->parent != WEFT_STORE_NONE && p->tight)
+        status = weft_store_file_put(p->store, target, WEFT_STORE_TIGHT, tight_fill, p);
     if (status == WEFT_OK && due)
         status = weft_store_file_put(p->store, target, WEFT_STORE_ANCHOR, anchor_fill, p);
     const uint64_t index = weft_store_find(p->store, target->run, target->number);
@@ -173,6 +186,10 @@ weft_status weft_store_put(weft_store *store, const weft_layout *layout, const w
              base_count,      target_count, &chosen, weft_update_work_take(work, &own),
              .info = &figures};
     status = weft_blob_check("weft_store_put", chosen.attachment, chosen.attachment_bytes);
+    p.tight = chosen.level && strcmp(chosen.level, "tight") == 0;
+    if (status == WEFT_OK && chosen.level && !p.tight && strcmp(chosen.level, "fast") != 0)
+        status = weft_fail(WEFT_E_ARGUMENT, "a store has updates of level fast, and tight ones beside them, none of %s",
+                           chosen.level);
     if (status == WEFT_OK)
         status = labels_check(&p);
     if (status == WEFT_OK)

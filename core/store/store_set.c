@@ -87,16 +87,18 @@ uint64_t weft_store_set_root(const weft_store_set *set)
 static weft_store_entry entry_of(const weft_store_version *v, bool reachable)
 {
     const weft_store_file *update = &v->files[WEFT_STORE_UPDATE], *anchor = &v->files[WEFT_STORE_ANCHOR],
-                          *merge = &v->files[WEFT_STORE_MERGE];
+                          *merge = &v->files[WEFT_STORE_MERGE], *tight = &v->files[WEFT_STORE_TIGHT];
     return (weft_store_entry){
         .version = v->version,
         .base = update->base,
         .update_bytes = update->item.bytes,
         .anchor_bytes = anchor->item.bytes,
         .time_s = update->item.bytes ? update->item.time_s : anchor->item.time_s,
-        .damaged = update->status != WEFT_OK || anchor->status != WEFT_OK || merge->status != WEFT_OK,
+        .damaged = update->status != WEFT_OK || anchor->status != WEFT_OK || merge->status != WEFT_OK ||
+                   tight->status != WEFT_OK,
         .reachable = reachable,
         .merge_bytes = merge->item.bytes,
+        .tight_bytes = tight->item.bytes,
     };
 }
 
@@ -148,6 +150,7 @@ static weft_store_entry entry_sum(const reach *all, const weft_store_set *set)
         sum.update_bytes += one.update_bytes;
         sum.anchor_bytes += one.anchor_bytes;
         sum.merge_bytes += one.merge_bytes;
+        sum.tight_bytes += one.tight_bytes;
         sum.time_s = one.time_s > sum.time_s ? one.time_s : sum.time_s;
         sum.damaged |= one.damaged;
     }

@@ -31,8 +31,9 @@ static void stations_begin(const weft_store *store, const uint64_t *held, statio
 {
     for (uint64_t i = 0; i < store->count; i++) {
         const weft_store_version *v = &store->versions[i];
-        const bool known = weft_store_has(v, WEFT_STORE_UPDATE) || weft_store_has(v, WEFT_STORE_ANCHOR) ||
-                           weft_store_has(v, WEFT_STORE_MERGE);
+        bool known = false;
+        for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+            known = known || weft_store_has(v, (weft_store_kind)kind);
         at[i] = (station){.bytes = FAR, .before = WEFT_STORE_NONE};
         if (weft_store_has(v, WEFT_STORE_ANCHOR))
             station_better(&at[i], v->files[WEFT_STORE_ANCHOR].item.bytes, WEFT_STORE_NONE,
@@ -46,7 +47,7 @@ static void stations_begin(const weft_store *store, const uint64_t *held, statio
  * damaged on an earlier way. */
 static uint64_t start_of(const weft_store_version *v, weft_store_kind kind)
 {
-    return weft_store_has(v, kind) ? kind == WEFT_STORE_UPDATE ? v->parent : v->before : WEFT_STORE_NONE;
+    return weft_store_has(v, kind) ? v->start[kind] : WEFT_STORE_NONE;
 }
 
 static bool station_back(const weft_store *store, station *at, uint64_t i, weft_store_kind kind)
@@ -76,6 +77,7 @@ static bool stations_sweep(const weft_store *store, station *at)
     for (uint64_t i = 0; i < store->count; i++) {
         better |= station_forward(store, at, i, WEFT_STORE_UPDATE);
         better |= station_forward(store, at, i, WEFT_STORE_MERGE);
+        better |= station_forward(store, at, i, WEFT_STORE_TIGHT);
     }
     return better;
 }

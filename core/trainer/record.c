@@ -5,33 +5,29 @@
 #include "layout/digest.h"
 #include "peer/peer.h"
 #include "trainer/recorder.h"
-#include "update/update_writer.h"
-
-/* One file under way. */
-typedef struct filling {
-    weft_record *record;
-    weft_update_writer writer;
-} filling;
 
 static const weft_layout *layout_of(const weft_record *record)
 {
     return record->recorder->publisher->session->layout;
 }
 
-static weft_update_cells *cells_of(const weft_record *record, weft_store_kind kind)
+weft_update_cells *weft_record_cells(const weft_record *record, weft_store_kind kind)
 {
     weft_update_cells *cells = &record->recorder->cells[kind];
     return cells->model ? cells : NULL;
 }
 
-static weft_status begin(filling *f, const weft_sink *sink, weft_level level, const weft_version *base)
+weft_status weft_record_begin(weft_filling *f, const weft_sink *sink, weft_store_kind kind, const weft_version *base,
+                              const weft_parameters *parameters)
 {
+    static const weft_level levels[WEFT_STORE_KINDS] = {WEFT_JOURNAL_LEVEL, WEFT_LEVEL_FULL, WEFT_JOURNAL_LEVEL,
+                                                        WEFT_LEVEL_TIGHT};
     const weft_record *record = f->record;
     const weft_blob *attachment = record->attachment;
-    weft_update_cells *cells = cells_of(record, level == WEFT_JOURNAL_LEVEL ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR);
-    weft_wire_update header = {.base = *base, .target = record->target, .level = level};
-    if (level == WEFT_JOURNAL_LEVEL)
-        header.parameters = record->parameters;
+    weft_update_cells *cells = weft_record_cells(record, kind);
+    weft_wire_update header = {.base = *base, .target = record->target, .level = levels[kind]};
+    if (parameters)
+        header.parameters = *parameters;
     memcpy(header.layout, layout_of(record)->hash, sizeof header.layout);
     weft_status status = weft_update_writer_begin(&f->writer, sink, &header, attachment ? attachment->data : NULL,
                                                   attachment ? attachment->bytes : 0);
@@ -40,10 +36,10 @@ static weft_status begin(filling *f, const weft_sink *sink, weft_level level, co
     return status;
 }
 
-static weft_status put(weft_record *record, weft_store_kind kind,
-                       weft_status (*fill)(void *user, const weft_sink *sink))
+weft_status weft_record_put(weft_record *record, weft_store_kind kind,
+                            weft_status (*fill)(void *user, const weft_sink *sink))
 {
-    filling f = {.record = record};
+    weft_filling f = {.record = record};
     const weft_status status = weft_store_file_put(record->recorder->store, &record->target, kind, fill, &f);
     weft_update_writer_close(&f.writer);
     return status;
@@ -72,7 +68,7 @@ static weft_status frame_next(const weft_record *record, weft_cursor *cursor, bo
     return status;
 }
 
-static weft_status frames_copy(filling *f)
+static weft_status frames_copy(weft_filling *f)
 {
     weft_cursor cursor;
     bool begun = false;
@@ -87,8 +83,7 @@ static weft_status frames_copy(filling *f)
     }
 }
 
-/* Takes the digests of parts after update `order`, as far back as history reaches. */
-static weft_status digests_take(const weft_publisher *publisher, uint64_t order, uint64_t *digests)
+weft_status weft_record_digests(const weft_publisher *publisher, uint64_t order, uint64_t *digests)
 {
     memcpy(digests, publisher->newest.digests, publisher->session->layout->part_count * sizeof *digests);
     if (order > publisher->newest.order || !weft_history_reaches(&publisher->history, order))
@@ -105,9 +100,9 @@ static weft_status shares_make(const weft_record *record, weft_update_cells *cel
     const weft_publisher *publisher = recorder->publisher;
     const uint64_t target = record->order ? record->order : record->same, base = record->order ? target - 1 : target;
     pthread_mutex_lock(&publisher->session->lock);
-    weft_status status = digests_take(publisher, target, recorder->after);
+    weft_status status = weft_record_digests(publisher, target, recorder->after);
     if (status == WEFT_OK)
-        status = digests_take(publisher, base, recorder->before);
+        status = weft_record_digests(publisher, base, recorder->before);
     pthread_mutex_unlock(&publisher->session->lock);
     if (status != WEFT_OK)
         return status;
@@ -118,10 +113,10 @@ static weft_status shares_make(const weft_record *record, weft_update_cells *cel
 
 static weft_status update_fill(void *user, const weft_sink *sink)
 {
-    filling *f = user;
+    weft_filling *f = user;
     const weft_record *record = f->record;
-    weft_update_cells *cells = cells_of(record, WEFT_STORE_UPDATE);
-    weft_status status = begin(f, sink, WEFT_JOURNAL_LEVEL, &record->base);
+    weft_update_cells *cells = weft_record_cells(record, WEFT_STORE_UPDATE);
+    weft_status status = weft_record_begin(f, sink, WEFT_STORE_UPDATE, &record->base, &record->parameters);
     if (status == WEFT_OK && record->order)
         status = frames_copy(f);
     if (status == WEFT_OK && cells)
@@ -134,20 +129,20 @@ static weft_status update_fill(void *user, const weft_sink *sink)
 
 weft_status weft_record_update(weft_record *record)
 {
-    return put(record, WEFT_STORE_UPDATE, update_fill);
+    return weft_record_put(record, WEFT_STORE_UPDATE, update_fill);
 }
 
 /* ---- an anchor */
 
 static weft_status frame_write(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
 {
-    filling *f = user;
+    weft_filling *f = user;
     (void)level;
     return weft_update_writer_frame(&f->writer, layout_of(f->record), frame, bytes);
 }
 
 /* Writes what differs from zeros in the block around a unit. */
-static weft_status block_write(filling *f, weft_encode_pass *pass, uint64_t unit, uint32_t units)
+static weft_status block_write(weft_filling *f, weft_encode_pass *pass, uint64_t unit, uint32_t units)
 {
     weft_recorder *recorder = f->record->recorder;
     weft_status status = weft_rebuild_target(&recorder->rebuilder, f->record->order, unit, WEFT_RUN_SHIFT_MAX);
@@ -160,11 +155,11 @@ static weft_status block_write(filling *f, weft_encode_pass *pass, uint64_t unit
 }
 
 /* The root that zeros and the frames lead to must be that of the version. */
-static weft_status finish(filling *f, const weft_encode_pass *pass)
+static weft_status finish(weft_filling *f, const weft_encode_pass *pass)
 {
     const weft_layout *layout = layout_of(f->record);
     const uint64_t zeros = weft_digest_parts_root(layout, pass->digests);
-    weft_update_cells *cells = cells_of(f->record, WEFT_STORE_ANCHOR);
+    weft_update_cells *cells = weft_record_cells(f->record, WEFT_STORE_ANCHOR);
     if (cells)
         weft_update_cells_base(cells, layout, pass->digests);
     for (uint64_t part = 0; part < layout->part_count; part++)
@@ -182,7 +177,7 @@ static weft_status anchor_fill(void *user, const weft_sink *sink)
 {
     static const weft_parameters none;
     static const weft_version zeros;
-    filling *f = user;
+    weft_filling *f = user;
     weft_recorder *recorder = f->record->recorder;
     const weft_layout *layout = layout_of(f->record);
     weft_encode_pass pass = {.now = &recorder->rebuilder.target.bound,
@@ -195,7 +190,7 @@ static weft_status anchor_fill(void *user, const weft_sink *sink)
                              .user = f};
     memset(recorder->delta, 0, layout->part_count * sizeof *recorder->delta);
     memset(recorder->digests, 0, layout->part_count * sizeof *recorder->digests);
-    weft_status status = begin(f, sink, WEFT_LEVEL_FULL, &zeros);
+    weft_status status = weft_record_begin(f, sink, WEFT_STORE_ANCHOR, &zeros, NULL);
     uint32_t units;
     for (uint64_t unit = 0; unit < layout->unit_count && status == WEFT_OK; unit += units) {
         units = weft_layout_run(layout, unit, WEFT_RUN_SHIFT_MAX);
@@ -207,5 +202,5 @@ static weft_status anchor_fill(void *user, const weft_sink *sink)
 
 weft_status weft_record_anchor(weft_record *record)
 {
-    return put(record, WEFT_STORE_ANCHOR, anchor_fill);
+    return weft_record_put(record, WEFT_STORE_ANCHOR, anchor_fill);
 }

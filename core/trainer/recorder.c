@@ -34,14 +34,9 @@ static weft_status run_check(weft_publisher *publisher, const weft_store *store)
 static weft_status cells_take(weft_recorder *recorder)
 {
     const weft_session *session = recorder->publisher->session;
-    const uint64_t parts = session->layout->part_count + 1;
     weft_status status = WEFT_OK;
     if (!weft_division_is_cut(&session->division))
         return WEFT_OK;
-    recorder->before = weft_mem_take(parts, sizeof *recorder->before);
-    recorder->after = weft_mem_take(parts, sizeof *recorder->after);
-    if (!recorder->before || !recorder->after)
-        return weft_fail(WEFT_E_MEMORY, "no memory to write versions into a store");
     for (int kind = 0; kind < WEFT_STORE_KINDS && status == WEFT_OK; kind++)
         status = weft_update_cells_open(session->division.model, &session->division.cells, &recorder->cells[kind]);
     return status;
@@ -55,7 +50,9 @@ static weft_status memory_take(weft_recorder *recorder)
     recorder->frame = weft_mem_take(layout->largest_frame + 1, 1);
     recorder->digests = weft_mem_take(layout->part_count + 1, sizeof *recorder->digests);
     recorder->delta = weft_mem_take(layout->part_count + 1, sizeof *recorder->delta);
-    if (!recorder->frame || !recorder->digests || !recorder->delta)
+    recorder->before = weft_mem_take(layout->part_count + 1, sizeof *recorder->before);
+    recorder->after = weft_mem_take(layout->part_count + 1, sizeof *recorder->after);
+    if (!recorder->frame || !recorder->digests || !recorder->delta || !recorder->before || !recorder->after)
         return weft_fail(WEFT_E_MEMORY, "no memory to write versions into a store");
     recorder->backend = weft_backend_find("host");
     weft_status status = cells_take(recorder);
@@ -174,12 +171,20 @@ static weft_status taken_judge(weft_recorder *recorder, const weft_version *vers
 
 /* ---- updates */
 
-/* Writes the merge that ends at a version. Without it readers take the updates. */
-static void merge_write(weft_recorder *recorder, const weft_version *version)
+/* Writes the files beside an update. Without them readers take the updates. */
+static void others_write(weft_recorder *recorder, weft_record *record)
 {
     static const weft_work work = {.size = sizeof work, .threads = 1};
     weft_store *store = recorder->store;
+    const weft_version *version = &record->target;
     const uint64_t index = weft_store_find(store, version->run, version->number);
+    weft_status status = WEFT_OK;
+    if (recorder->publisher->session->site->trainer.store_level == WEFT_STORE_LEVEL_TIGHT)
+        status = weft_record_tight(record);
+    if (status != WEFT_OK && !recorder->broken)
+        weft_log(WEFT_LOG_WARN, "store: no tight update of version %llu: %s", (ull)version->number,
+                 status == WEFT_E_BUDGET ? "later versions came faster than they can be undone; raise [trainer] journal"
+                                         : weft_last_error());
     if (index != WEFT_STORE_NONE && weft_store_merge_put(store, index, &work) != WEFT_OK && !recorder->broken)
         weft_log(WEFT_LOG_WARN, "store: no merge of version %llu: %s", (ull)version->number, weft_last_error());
 }
@@ -205,7 +210,7 @@ static void next_write(weft_recorder *recorder)
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_record_update(&record);
     if (status == WEFT_OK)
-        merge_write(recorder, &record.target);
+        others_write(recorder, &record);
     pthread_mutex_lock(&session->lock);
     status = taken_judge(recorder, &record.target, WEFT_STORE_UPDATE, status);
     if (status == WEFT_OK) {

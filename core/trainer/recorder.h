@@ -9,6 +9,7 @@
 
 #include "peer/rebuild.h"
 #include "store/store.h"
+#include "update/update_writer.h"
 
 typedef struct weft_recorder {
     weft_publisher *publisher;
@@ -39,9 +40,9 @@ typedef struct weft_recorder {
     weft_rebuilder rebuilder;
     uint8_t *frame;            /* room for the largest frame */
     uint64_t *digests, *delta; /* by part: of zeros, and how an anchor moves them */
+    uint64_t *before, *after;  /* by part: digests of an update's base, and of its target or how they move */
     /* Where the trainer publishes cells of a model. An anchor and updates are written at once. */
     weft_update_cells cells[WEFT_STORE_KINDS]; /* no model: the layout is not of cells */
-    uint64_t *before, *after;                  /* by part: digests of an update's base and target */
 } weft_recorder;
 
 /* Opens the store that the site names, and takes the recorder's memory. Draws a later run, if the run was drawn and is
@@ -76,7 +77,29 @@ typedef struct weft_record {
 /* Writes the update of a version. Errors: WEFT_E_BUDGET (the journal gave it up), WEFT_AGAIN (broken off), those of
  * weft_store_file_put. */
 weft_status weft_record_update(weft_record *record);
+/* Writes the update of a version at level tight, from the bits of both. Errors: as above, and WEFT_E_TARGET. */
+weft_status weft_record_tight(weft_record *record);
 /* Writes the anchor of a version, which was the newest after update `order`. Errors: as above, and WEFT_E_TARGET. */
 weft_status weft_record_anchor(weft_record *record);
+
+/* ---- between record.c and record_tight.c */
+
+/* One file under way. */
+typedef struct weft_filling {
+    weft_record *record;
+    weft_update_writer writer;
+} weft_filling;
+
+/* Puts a file of the record's version. `fill` gets a weft_filling. */
+weft_status weft_record_put(weft_record *record, weft_store_kind kind,
+                            weft_status (*fill)(void *user, const weft_sink *sink));
+/* Writes the head of a file. */
+weft_status weft_record_begin(weft_filling *f, const weft_sink *sink, weft_store_kind kind, const weft_version *base,
+                              const weft_parameters *parameters);
+/* Returns the cells that a file of a kind is of; NULL: of none. */
+weft_update_cells *weft_record_cells(const weft_record *record, weft_store_kind kind);
+/* Takes the digests of parts after update `order`, as far back as history reaches. Under the lock. Errors:
+ * WEFT_E_BUDGET. */
+weft_status weft_record_digests(const weft_publisher *publisher, uint64_t order, uint64_t *digests);
 
 #endif

@@ -357,6 +357,33 @@ static void the_journal_does_not_wait(void **state)
     image_close(&at);
 }
 
+static int setup_tight(void **state)
+{
+    *state = open_stored(FLEET_TILES, "trainer.store_level=tight");
+    return 0;
+}
+
+static void tight_updates_are_beside_the_others(void **state)
+{
+    fleet *f = *state;
+    image at;
+    fleet_start_trainer(f, "first");
+    for (uint64_t i = 0; i < 10; i++) {
+        wait_recorded(f, i + 1);
+        fleet_publish(f, i % 3 == 0 ? 500 : 20);
+    }
+    fleet_stop_trainer(f);
+    has_all(f, 0);
+    image_open(f, &at);
+    for (uint64_t i = 1; i < at.store->count; i++) {
+        const weft_store_version *v = &at.store->versions[i];
+        assert_true(weft_store_has(v, WEFT_STORE_TIGHT));
+        assert_true(v->files[WEFT_STORE_TIGHT].item.bytes < v->files[WEFT_STORE_UPDATE].item.bytes);
+    }
+    assert_int_equal(at.store->count, 11);
+    image_close(&at);
+}
+
 static void a_run_is_not_mixed(void **state)
 {
     fleet *f = *state;
@@ -393,6 +420,7 @@ int main(void)
         TEST(a_damaged_store_serves),
         TEST(an_anchor_closes_a_gap),
         cmocka_unit_test_setup_teardown(the_journal_does_not_wait, setup_small_journal, teardown),
+        cmocka_unit_test_setup_teardown(tight_updates_are_beside_the_others, setup_tight, teardown),
         TEST(a_run_is_not_mixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,58 @@ static void test_a_merge_may_be_damaged(void **state)
     world_close(&w);
 }
 
+static weft_status put_tight(world *w, uint32_t v, const char *level)
+{
+    weft_piece base[TENSORS], target[TENSORS];
+    weft_store_put_options options = {.size = sizeof options, .base = label(v - 1), .target = label(v), .level = level};
+    pieces_of(&w->c, w->c.image[v - 1], base);
+    pieces_of(&w->c, w->c.image[v], target);
+    return weft_store_put(w->store, w->c.layout, base, TENSORS, target, TENSORS, &options, NULL, NULL);
+}
+
+/* A tight update is less, and is read in place of the other on the way forward. */
+static void test_a_tight_update_leads_forward(void **state)
+{
+    (void)state;
+    world w;
+    weft_store_info info = {.size = sizeof info};
+    weft_store_entry entries[VERSIONS + 1];
+    char file[256];
+    world_open(&w, 64);
+    world_fill(&w, 1);
+    for (uint32_t v = 1; v < 6; v++) {
+        chain_step(&w.c, 50, "fast");
+        assert_int_equal(put_tight(&w, v, v < 4 ? "tight" : "fast"), WEFT_OK);
+    }
+    assert_int_equal(put_tight(&w, 5, "pairs"), WEFT_E_ARGUMENT);
+    assert_int_equal(listed(&w, entries), 6);
+    for (uint32_t v = 1; v < 6; v++)
+        assert_int_equal(entries[v].tight_bytes, v < 4 ? file_bytes(&w, v, WEFT_STORE_TIGHT) : 0);
+    moves(&w, 0, NULL);
+    moves(&w, 1, &info);
+    assert_true(entries[1].tight_bytes < entries[1].update_bytes);
+    assert_int_equal(info.bytes, entries[1].tight_bytes);
+    moves(&w, 5, &info);
+    assert_int_equal(info.files, 4);
+    moves(&w, 2, &info); /* back by the others */
+    assert_int_equal(info.bytes, entries[5].update_bytes + entries[4].update_bytes + entries[3].update_bytes);
+    assert_int_equal(faults(&w, file), 0);
+    file_flip(&w, 2, WEFT_STORE_TIGHT, file_bytes(&w, 2, WEFT_STORE_TIGHT) / 2);
+    store_reopen(&w);
+    moves(&w, 1, NULL);
+    moves(&w, 2, &info);
+    assert_int_equal(info.damaged, 1);
+    assert_int_equal(faults(&w, file), 1);
+    assert_non_null(strstr(file, "tight-0-of-1.weft"));
+    file_flip(&w, 2, WEFT_STORE_UPDATE, file_bytes(&w, 2, WEFT_STORE_UPDATE) / 2);
+    file_flip(&w, 2, WEFT_STORE_TIGHT, file_bytes(&w, 2, WEFT_STORE_TIGHT) / 2);
+    store_reopen(&w);
+    moves(&w, 0, NULL);
+    moves(&w, 5, NULL); /* past a damaged update */
+    assert_int_equal(faults(&w, file), 1);
+    world_close(&w);
+}
+
 /* An update that brings an attachment does not lead back, and a merge that hides one would not either. */
 static void test_no_merge_hides_an_attachment(void **state)
 {
@@ -404,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_the_way_is_the_shortest),
         cmocka_unit_test(test_a_merge_is_read_in_place_of_its_updates),
         cmocka_unit_test(test_a_merge_may_be_damaged),
+        cmocka_unit_test(test_a_tight_update_leads_forward),
         cmocka_unit_test(test_no_merge_hides_an_attachment),
         cmocka_unit_test(test_an_attachment_is_the_last_one),
         cmocka_unit_test(test_nothing_is_overwritten),

@@ -106,8 +106,8 @@ static weft_site *stored_site(const source_world *w)
 {
     site_scratch scratch;
     weft_site *site = NULL;
-    char text[2048], store[400];
-    const char *const override = store;
+    char text[2048], store[400], level[64];
+    const char *const overrides[] = {store, level};
     int used = snprintf(text, sizeof text, "%s", site_text);
     for (unsigned i = 0; i < w->source_count; i++) {
         const char *listen = w->sources[i].listen;
@@ -118,7 +118,8 @@ static weft_site *stored_site(const source_world *w)
     site_scratch_open(&scratch);
     site_scratch_write(&scratch, text, (size_t)used);
     snprintf(store, sizeof store, "trainer.store=%s", w->store);
-    source_must(w, weft_site_load(scratch.path, &override, 1, &site), "site with a store");
+    snprintf(level, sizeof level, "trainer.store_level=%s", w->store_level);
+    source_must(w, weft_site_load(scratch.path, overrides, 2, &site), "site with a store");
     site_scratch_close(&scratch);
     return site;
 }

@@ -56,6 +56,7 @@ typedef struct source_world {
     version history[HISTORY];
     unsigned history_count;
     uint8_t *dense;
+    const char *store_level;
     const char *store;                    /* folder that the sources write their versions into; NULL: none */
     void (*turn)(struct source_world *w); /* one turn of everybody, when a session waits */
 } source_world;

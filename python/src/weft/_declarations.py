@@ -411,6 +411,7 @@ uint64_t time_s;
 int damaged;
 int reachable;
 uint64_t merge_bytes;
+uint64_t tight_bytes;
 } weft_store_entry;
 weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity,
 size_t *count);
@@ -437,6 +438,7 @@ weft_version base;
 weft_version target;
 const void *attachment;
 uint64_t attachment_bytes;
+const char *level;
 } weft_store_put_options;
 weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base,
 uint64_t base_count, const weft_piece *target, uint64_t target_count,

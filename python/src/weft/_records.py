@@ -168,6 +168,7 @@ class Stored(NamedTuple):
     damaged: bool
     reachable: bool
     merge_bytes: int
+    tight_bytes: int
 
 
 class Moved(NamedTuple):

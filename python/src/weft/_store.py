@@ -112,9 +112,10 @@ class Store:
         return _records.moved_of(info)
 
     def put(self, named: Named, number: int, *, base: Named | None = None, attachment: Any = None,
-            layout: Layout | None = None, threads: int = 0, progress: Progress | None = None) -> Update:  # fmt: skip
+            level: str = "fast", layout: Layout | None = None, threads: int = 0,
+            progress: Progress | None = None) -> Update:  # fmt: skip
         """Writes a version: the update from the last version, whose weights are `base`, and an anchor where one is due.
-        Without `base` an anchor alone. The first version begins a run, and all later ones go on in the last run."""
+        Level "tight" writes a smaller update beside it, for readers that go forward. Without `base` an anchor alone. The first version begins a run, and all later ones go on in the last run."""
         given = mapping_of(named)
         layout = layout if layout is not None else Layout(given)
         before = None if base is None else _binding.bind(layout, mapping_of(base), False)
@@ -124,6 +125,8 @@ class Store:
         options.target.number = number
         if before is not None and last:
             options.base.run, options.base.number = last[0].version.run, last[0].version.number
+        name = ffi.new("char[]", level.encode())
+        options.level = name
         data = None if attachment is None else ffi.from_buffer(attachment)
         if data is not None:
             options.attachment, options.attachment_bytes = data, len(data)

@@ -55,9 +55,11 @@ static int remove_entry(const char *path, const struct stat *facts, int kind, st
 /* A world of three sources with a store, which have published FIRST alone. */
 static void begin(uint64_t seed, unsigned sources)
 {
+    const char *level = w.store_level;
     source_world_open(&w, seed);
     awake = SOURCES;
     w.turn = turns;
+    w.store_level = level;
     w.store = folder;
     do {
         source_run_end(&w);
@@ -73,6 +75,7 @@ static int setup(void **state)
     (void)state;
     snprintf(folder, sizeof folder, "%s/weft-store-XXXXXX", base ? base : "/tmp");
     assert_non_null(mkdtemp(folder));
+    w.store_level = "fast";
     begin(7, 3);
     return 0;
 }
@@ -274,6 +277,35 @@ static void a_part_of_a_key_is_refused(void **state)
     weft_store_close(store);
 }
 
+/* Tight updates are beside the others, and less; readers that go forward take them. */
+static void tight_updates_are_taken_forward(void **state)
+{
+    weft_store_entry entries[16];
+    uint64_t faults = 1;
+    size_t count = 0;
+    part all;
+    (void)state;
+    source_world_close(&w);
+    w.store_level = "tight";
+    begin(7, 3);
+    run_whole();
+    source_run_end(&w);
+    weft_store *store = store_open();
+    assert_int_equal(weft_store_list(store, entries, 16, &count), WEFT_OK);
+    assert_int_equal(count, LAST - FIRST + 1);
+    part_whole(&all);
+    leads_to(store, &all, 9);
+    for (uint64_t number = 10; number <= LAST; number++) {
+        assert_true(entries[number - FIRST].tight_bytes > 0);
+        const weft_store_info info = leads_to(store, &all, number);
+        assert_true(info.bytes <= entries[number - FIRST].tight_bytes);
+    }
+    assert_int_equal(weft_store_check(store, NULL, tell_fault, NULL, &faults), WEFT_OK);
+    assert_int_equal(faults, 0);
+    part_free(&all);
+    weft_store_close(store);
+}
+
 /* ---- faults */
 
 static void file_of(char path[400], uint64_t number, const char *kind, unsigned source)
@@ -459,6 +491,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_three_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_source_with_cuts, setup, teardown),
         cmocka_unit_test_setup_teardown(pieces_do_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(tight_updates_are_taken_forward, setup, teardown),
         cmocka_unit_test_setup_teardown(a_view_takes_its_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_of_a_key_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_late_hides_the_version, setup, teardown),
