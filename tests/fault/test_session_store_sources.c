@@ -455,6 +455,14 @@ static void ranks_are_led_back(void **state)
     weft_store_close(store);
 }
 
+static bool has_ended(const source *s)
+{
+    pthread_mutex_lock(&s->session->lock);
+    const bool done = s->session->trainer->publisher.recorder->done;
+    pthread_mutex_unlock(&s->session->lock);
+    return done;
+}
+
 /* A source comes back in its run with older bits. What it publishes once more is there, and other bits are not mixed
  * with them. */
 static void a_run_is_not_mixed(void **state)
@@ -471,9 +479,9 @@ static void a_run_is_not_mixed(void **state)
     source_publish(&w, 300); /* another version 10 */
     source_go_to(&w, s, 10);
     const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
-    while (!s->session->trainer->publisher.recorder->done && fleet_now_ms() < end)
+    while (!has_ended(s) && fleet_now_ms() < end)
         fleet_sleep_ms(1);
-    assert_true(s->session->trainer->publisher.recorder->done); /* it does not try for ever */
+    assert_true(has_ended(s)); /* it does not try for ever */
     assert_int_equal(fleet_stats(s->session).recorded, 1);
     weft_store *store = store_open();
     part all;

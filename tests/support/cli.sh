@@ -119,7 +119,7 @@ same() # same A B: equal bytes
 absent() # absent PATH: neither it nor a temporary beside it
 {
     local left
-    left=$(find "$(dirname "$1")" \( -name "*$(basename "$1")*" -o -name 'weft-*.tmp' \) -print -quit)
+    left=$(find "$(dirname "$1")" -mindepth 1 \( -name "*$(basename "$1")*" -o -name 'weft-*.tmp' \) -print -quit)
     [ -z "$left" ] || fail "$left was left behind"
 }
 

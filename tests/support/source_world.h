@@ -43,7 +43,8 @@ typedef struct version {
 } version;
 
 typedef struct source_world {
-    uint64_t seed, first_seed, now_ns, rounds, incarnation;
+    uint64_t seed, first_seed, rounds, incarnation;
+    _Atomic uint64_t now_ns; /* threads of a store read it */
     weft_clock clock;
     site_scratch scratch;
     weft_layout *layout;
