@@ -1,7 +1,10 @@
 """torch models: bound in place, published after each step, followed by another model."""
 
+import contextlib
+import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 import support
 from support import BOUND, quiet, site
@@ -159,6 +162,146 @@ class Readers(unittest.TestCase):
         code = "import sys, weft; sys.exit('torch' in sys.modules)"
         self.assertEqual(subprocess.run([sys.executable, "-B", "-c", code]).returncode, 0)
 
+
+
+def placed(full, rank, mesh, placements):
+    """A DTensor of a process of a made-up group: its part of `full`, by chunks as torch makes them."""
+    from torch.distributed.tensor import DTensor
+
+    local = full
+    for dim, placement in enumerate(placements):
+        if placement.is_shard():
+            chunks = torch.chunk(local, mesh.size(dim), placement.dim)
+            at = mesh.get_coordinate()[dim]
+            local = chunks[at] if at < len(chunks) else local.narrow(placement.dim, 0, 0)
+    local = local.clone().contiguous()
+    return DTensor.from_local(local, mesh, placements, run_check=False, shape=full.shape, stride=full.stride())
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, tensors):
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+
+def has_dtensor():
+    try:
+        import torch.distributed.tensor  # noqa: F401
+    except ImportError:
+        return False
+    return torch.distributed.is_available()
+
+
+@unittest.skipUnless(has_dtensor(), "a torch without torch.distributed.tensor")
+class Sharded(unittest.TestCase):
+    def setUp(self):
+        from torch.distributed.tensor import Replicate, Shard
+
+        torch.manual_seed(3)
+        self.full = {
+            "rows": torch.randn(10, 6),
+            "columns": torch.randn(4, 8),
+            "middle": torch.randn(3, 8, 5),
+            "both": torch.randn(8, 8),
+            "vector": torch.randn(7),
+            "scalar": torch.tensor(2.0),
+            "plain": torch.randn(5),
+        }
+        one = {"rows": Shard(0), "columns": Shard(1), "middle": Shard(1), "both": Shard(0), "vector": Shard(0)}
+        self.flat = {name: [one.get(name, Replicate())] for name in self.full}
+        two = {"rows": (Replicate(), Shard(0)), "columns": (Replicate(), Shard(1)), "both": (Shard(0), Shard(1)),
+               "middle": (Shard(0), Shard(1))}  # fmt: skip
+        self.square = {name: list(two.get(name, (Replicate(), Replicate()))) for name in self.full}
+
+    def ranks(self, shape, placements, act):
+        """What `act` makes of the model of each process."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        made, world = [], 1
+        for size in shape:
+            world *= size
+        for rank in range(world):
+            torch.distributed.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+            try:
+                mesh = init_device_mesh("cpu", shape)
+                model = Holder({name: tensor.clone() if name == "plain" else placed(tensor, rank, mesh, placements[name])
+                                for name, tensor in self.full.items()})  # fmt: skip
+                made.append((model, act(model)))
+            finally:
+                torch.distributed.destroy_process_group()
+        return made
+
+    def check(self, parts, once):
+        """The boxes have the bits of the whole tensors, and each element `once`."""
+        names = list(self.full)
+        seen = {name: torch.zeros(tensor.numel(), dtype=torch.int) for name, tensor in self.full.items()}
+        for layout, blocks in parts:
+            self.assertEqual([spec.name for spec in layout.tensors], names)
+            memory = {t.data_ptr() + 4 * i: float(t.reshape(-1)[i]) for t in blocks.keep for i in range(t.numel())}
+            for block in blocks.table:
+                tensor, row, rows, column, columns = block["slice"].tolist()
+                name = names[tensor]
+                matrix = self.full[name].reshape(-1, self.full[name].shape[-1] if self.full[name].dim() else 1)
+                if self.full[name].dim() < 2:
+                    matrix = self.full[name].reshape(1, -1)
+                for r in range(rows):
+                    for c in range(columns):
+                        at = (row + r) * matrix.shape[1] + column + c
+                        self.assertEqual(memory[int(block["data"]) + 4 * (r * columns + c)],
+                                         float(matrix.reshape(-1)[at]), name)  # fmt: skip
+                        seen[name][at] += 1
+        for name, count in seen.items():
+            if once:
+                self.assertTrue(bool((count == 1).all()), name)
+            else:
+                self.assertTrue(bool((count >= 1).all()), name)
+
+    def test_each_element_is_contributed_once(self):
+        for shape, placements in (((4,), self.flat), ((2, 2), self.square), ((2, 3), self.square)):
+            self.check([part for _, part in self.ranks(shape, placements, weft.torch.holding)], True)
+            self.check([part for _, part in self.ranks(shape, placements, weft.torch.view)], False)
+
+    def test_partial_sums_are_refused(self):
+        from torch.distributed.tensor import Partial
+
+        self.flat["rows"] = [Partial()]
+        with self.assertRaises(weft.TensorError) as caught:
+            self.ranks((2,), self.flat, weft.torch.holding)
+        self.assertIn("partial sum", str(caught.exception))
+
+    def test_processes_of_a_sharded_trainer(self):
+        for kind, processes in (("fsdp", 2), ("tensor", 4)):
+            script = Path(__file__).with_name("sharded_process.py")
+            done = subprocess.run(
+                [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone",
+                 str(script), kind],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stdout[-4000:])
+            self.assertIn(f"{kind}: {processes} sources, equal", done.stdout)
+
+    def test_sources_and_a_whole_rollout(self):
+        served = {name: torch.zeros_like(tensor) for name, tensor in self.full.items()}
+        ranks = self.ranks((3,), self.flat, weft.torch.holding)
+        with contextlib.ExitStack() as stack:
+            trainers = [
+                stack.enter_context(weft.Trainer(site(), blocks, layout=layout, holding=True, run=7, log=quiet))
+                for _, (layout, blocks) in ranks
+            ]
+            sources = [(trainer.stats().listen, blocks) for trainer, (_, (_, blocks)) in zip(trainers, ranks)]
+            rollout = stack.enter_context(weft.Rollout(site(), "a", served, sources=sources, log=quiet))
+            with torch.no_grad():
+                for model, _ in ranks:
+                    for tensor in model.state_dict().values():
+                        getattr(tensor, "_local_tensor", tensor).add_(1)
+            for trainer in trainers:
+                trainer.publish(1)
+            staged = rollout.staged(timeout=BOUND)
+            rollout.commit(staged)
+            for name, tensor in self.full.items():
+                self.assertTrue(torch.equal(served[name], tensor + 1), name)
 
 if __name__ == "__main__":
     support.main()

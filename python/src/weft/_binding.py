@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
 import numpy as np
 
@@ -83,6 +83,10 @@ class Blocks:
     def slices(self) -> np.ndarray:
         """The boxes alone."""
         return np.ascontiguousarray(self.table["slice"])
+
+
+# What bind() takes.
+Bindable = Union[Named, Pieces, Blocks]
 
 
 class Binding:
@@ -186,7 +190,7 @@ def held(named: Any) -> Any:
     return named if named is None or isinstance(named, (Pieces, Blocks)) else mapping_of(named)
 
 
-def bind(layout: Layout, named: Named | Pieces | Blocks, written: bool) -> Binding:
+def bind(layout: Layout, named: Bindable, written: bool) -> Binding:
     """Fits tensors to a layout. Raises TensorError, which names the tensor."""
     if isinstance(named, (Pieces, Blocks)):
         return Binding(named, [])

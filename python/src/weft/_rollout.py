@@ -38,7 +38,7 @@ class Rollout(Session):
         self,
         site: Any,
         peer: str,
-        named: Named | None = None,
+        named: _binding.Bindable | None = None,
         *,
         layout: Layout | None = None,
         empty: bool = False,
@@ -63,9 +63,7 @@ class Rollout(Session):
         )
         self._bind_or_close(named, attachment, empty)
 
-    def bind(
-        self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None, empty: bool = False
-    ) -> None:
+    def bind(self, named: _binding.Bindable, attachment: Any = None, empty: bool = False) -> None:
         """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights."""
         self._bind(named, attachment, empty)
 

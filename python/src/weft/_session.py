@@ -68,7 +68,7 @@ class Session:
     def __init__(
         self,
         site: Any,
-        named: Named | None,
+        named: _binding.Bindable | None,
         layout: Layout | None,
         open_: Callable[[Any, Any, Any, Any], int],
         what: str,
@@ -97,7 +97,7 @@ class Session:
 
         return _wait.interruptible(call, drop=lib.weft_close)
 
-    def _bind_or_close(self, named: Named | None, attachment: Any, empty: bool) -> None:
+    def _bind_or_close(self, named: _binding.Bindable | None, attachment: Any, empty: bool) -> None:
         """The first bind, of a constructor: a session that is not bound is nobody's."""
         if named is None:
             return
@@ -107,7 +107,7 @@ class Session:
             self._handle.close()
             raise
 
-    def _bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any, empty: bool) -> None:
+    def _bind(self, named: _binding.Bindable, attachment: Any, empty: bool) -> None:
         binding = _binding.bind(self.layout, named, self._written)
         data, count = _bytes_of(attachment)
         flags = lib.WEFT_BIND_EMPTY if empty else 0

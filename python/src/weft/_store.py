@@ -115,7 +115,8 @@ class Store:
             level: str = "fast", layout: Layout | None = None, threads: int = 0,
             progress: Progress | None = None) -> Update:  # fmt: skip
         """Writes a version: the update from the last version, whose weights are `base`, and an anchor where one is due.
-        Level "tight" writes a smaller update beside it, for readers that go forward. Without `base` an anchor alone. The first version begins a run, and all later ones go on in the last run."""
+        Level "tight" writes a smaller update beside it, for readers that go forward. Without `base` an anchor alone.
+        The first version begins a run, and all later ones go on in the last run."""
         given = mapping_of(named)
         layout = layout if layout is not None else Layout(given)
         before = None if base is None else _binding.bind(layout, mapping_of(base), False)

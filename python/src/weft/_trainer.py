@@ -33,7 +33,7 @@ class Trainer(Session):
     1
     """
 
-    def __init__(self, site: Any, named: Named | None = None, *, layout: Layout | None = None, first_version: int = 0,
+    def __init__(self, site: Any, named: _binding.Bindable | None = None, *, layout: Layout | None = None, first_version: int = 0,
                  incarnation: int = 0, attachment: Any = None, log: Log | None = None, holding: bool = False,
                  run: int = 0, source: int = 0) -> None:  # fmt: skip
         named = _binding.held(named)
@@ -42,7 +42,7 @@ class Trainer(Session):
                          first_version=first_version, incarnation=incarnation, run=run, source=source)  # fmt: skip
         self._bind_or_close(named, attachment, False)
 
-    def bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None) -> None:
+    def bind(self, named: _binding.Bindable, attachment: Any = None) -> None:
         """Binds the tensors; later calls bind the same bits at new addresses, for weights that moved."""
         self._bind(named, attachment, False)
 

@@ -1,28 +1,36 @@
-"""weft for torch models in one process: publish_after() in the trainer, follow() in the rollout.
+"""weft for torch models: publish_after() in the trainer, follow() in the rollout.
 
 publisher = weft.torch.publish_after(optimizer, model, "site.ini")   # each optimizer.step() is a version from now on
 follower = weft.torch.follow(model, "site.ini", "a")                 # in the engine
 follower.update()                                                    # between two decode steps
+
+A model of DTensors (FSDP2, HSDP, tensor-parallel) is published by each process of its own: the processes are the site's
+sources, and each contributes what it has and no process before it has. In an engine such a model is a view.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
 from typing import Any, Callable
 
 import torch
 
-from . import _wait
+from . import _dtensor, _wait
+from ._binding import Blocks
+from ._layout import Layout
 from ._library import failure, lib
 from ._records import Staged, Update, Version
 from ._rollout import Rollout
 from ._site import Site
 from ._trainer import Trainer
 
-__all__ = ["Follower", "Publisher", "follow", "named_tensors", "publish_after"]
+__all__ = ["Follower", "Publisher", "follow", "holding", "named_tensors", "publish_after", "view"]
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return (str(tensor.device), tensor.data_ptr(), tuple(tensor.shape), tensor.dtype)
+    local = _dtensor.local_of(tensor)
+    return (str(local.device), local.data_ptr(), tuple(tensor.shape), tensor.dtype)
 
 
 def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -30,15 +38,37 @@ def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     named: dict[str, torch.Tensor] = {}
     seen: set[tuple[Any, ...]] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if not isinstance(tensor, torch.Tensor) or (tensor.numel() and _place(tensor) in seen):
+        if not isinstance(tensor, torch.Tensor):
             continue
-        seen.add(_place(tensor))
+        if _dtensor.local_of(tensor).numel():
+            if _place(tensor) in seen:
+                continue
+            seen.add(_place(tensor))
         named[name] = tensor
     return named
 
 
+def holding(model: torch.nn.Module) -> tuple[Layout, Blocks]:
+    """The layout of a model of DTensors, and what this process contributes of it as one of several sources: its part
+    of each tensor, but of replicas only the first has any."""
+    return _dtensor.part(named_tensors(model), True)
+
+
+def view(model: torch.nn.Module) -> tuple[Layout, Blocks]:
+    """The layout of a model of DTensors, and what this process has of it, for a rollout that takes that alone."""
+    return _dtensor.part(named_tensors(model), False)
+
+
+def _run() -> int:
+    """A run that all processes have: rank 0 draws it."""
+    drawn = [int(time.time()) << 32 | secrets.randbits(32)]
+    torch.distributed.broadcast_object_list(drawn, src=0)
+    return drawn[0]
+
+
 class Publisher:
-    """Publishes a model after steps of its optimizer. `trainer` is the session; close() ends it and the publishing."""
+    """Publishes a model after steps of its optimizer. `trainer` is the session; close() ends it and the publishing.
+    A process that contributes nothing of a sharded model, such as a replica, has no session: `trainer` is None."""
 
     def __init__(
         self, optimizer: Any, model: torch.nn.Module, site: Any, every: int, first_version: int, options: Any
@@ -50,31 +80,48 @@ class Publisher:
         self.last: Update | None = None
         self.every = every
         self._steps = 0
-        self.trainer = Trainer(site, named_tensors(model), first_version=first_version, **options)
+        self.trainer = self._open(site, first_version, options)
         self._remove = _after_step(optimizer, self._on_step)
+
+    def _open(self, site: Any, first_version: int, options: Any) -> Trainer | None:
+        named = named_tensors(self.model)
+        if not _dtensor.are_sharded(named):
+            return Trainer(site, named, first_version=first_version, **options)
+        layout, blocks = _dtensor.part(named, True)
+        run = options.pop("run", 0) or _run()
+        source = options.pop("source", None)
+        source = torch.distributed.get_rank() if source is None else source
+        if not len(blocks):
+            return None
+        return Trainer(site, blocks, layout=layout, holding=True, run=run, source=source,
+                       first_version=first_version, **options)  # fmt: skip
 
     def _on_step(self) -> None:
         self._steps += 1
         if self._steps % self.every == 0:
             self.publish()
 
-    def publish(self) -> Update:
-        """Publishes the weights of now as the next version, whatever `every` says."""
-        self.last = self.trainer.publish(self.version + 1)
+    def publish(self) -> Update | None:
+        """Publishes the weights of now as the next version, whatever `every` says. None: there is no session."""
+        self.last = self.trainer.publish(self.version + 1) if self.trainer else None
         self.version += 1
         return self.last
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until every peer that joined holds the version published last."""
-        self.trainer.wait(self.version, timeout=timeout)
+        if self.trainer:
+            self.trainer.wait(self.version, timeout=timeout)
 
     def rebind(self) -> None:
         """After the model's tensors moved (`model.to(...)`): binds the same weights where they are now."""
-        self.trainer.bind(named_tensors(self.model))
+        named = named_tensors(self.model)
+        if self.trainer:
+            self.trainer.bind(_dtensor.part(named, True)[1] if _dtensor.are_sharded(named) else named)
 
     def close(self) -> None:
         self._remove()
-        self.trainer.close()
+        if self.trainer:
+            self.trainer.close()
 
     def __enter__(self) -> Publisher:
         return self
@@ -104,7 +151,8 @@ def publish_after(optimizer: Any, model: torch.nn.Module, site: Any, *, every: i
     """Publishes `model` after each `every` steps of `optimizer`, as versions first_version + 1, + 2 and so on.
 
     site     a Site, or the path or text of one
-    options  as for Trainer: attachment, log, incarnation
+    options  as for Trainer: attachment, log, incarnation; of a model of DTensors also `run`, which rank 0 draws if it is
+             left out, and `source`, which is the process's rank if it is left out
     """
     return Publisher(optimizer, model, site, every, first_version, options)
 
@@ -114,7 +162,12 @@ class Follower:
 
     def __init__(self, model: torch.nn.Module, site: Any, peer: str, options: Any) -> None:
         self.model = model
-        self.rollout = Rollout(site, peer, named_tensors(model), **options)
+        named = named_tensors(model)
+        if _dtensor.are_sharded(named):
+            layout, blocks = _dtensor.part(named, False)
+            self.rollout = Rollout(site, peer, blocks, layout=layout, view=True, **options)
+        else:
+            self.rollout = Rollout(site, peer, named, **options)
         self.last: Staged | None = None
 
     @property
@@ -146,7 +199,8 @@ class Follower:
 
     def rebind(self) -> None:
         """After the model's tensors moved: binds the same weights where they are now."""
-        self.rollout.bind(named_tensors(self.model))
+        named = named_tensors(self.model)
+        self.rollout.bind(_dtensor.part(named, False)[1] if _dtensor.are_sharded(named) else named)
 
     def close(self) -> None:
         self.rollout.close()
@@ -161,6 +215,7 @@ class Follower:
 def follow(model: torch.nn.Module, site: Any, peer: str, **options: Any) -> Follower:
     """Has `model` follow the site's trainer under the name `peer`; `update()` brings each version in.
 
-    options  as for Rollout: empty, attachment, log, incarnation. `empty=True` where the model has no weights yet
+    options  as for Rollout: empty, attachment, log, incarnation, sources. `empty=True` where the model has no weights
+             yet. A model of DTensors is a view, so the site has cuts that part the model so
     """
     return Follower(model, Site.of(site), peer, options)

@@ -1,0 +1,102 @@
+"""DTensors of torch as boxes: which elements of a model this process has, and which of them it contributes."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any, Iterator, Mapping
+
+import torch
+
+from . import _dtypes
+from ._binding import Blocks
+from ._layout import Layout
+from .errors import TensorError
+
+
+def is_dtensor(tensor: Any) -> bool:
+    return hasattr(tensor, "to_local") and hasattr(tensor, "placements")
+
+
+def local_of(tensor: Any) -> torch.Tensor:
+    """The memory that this process has of a tensor."""
+    with torch.no_grad():
+        local: torch.Tensor = tensor.to_local() if is_dtensor(tensor) else tensor
+    return local.detach()
+
+
+def are_sharded(named: Mapping[str, Any]) -> bool:
+    return any(is_dtensor(tensor) for tensor in named.values())
+
+
+def _rank() -> int:
+    distributed = torch.distributed
+    return int(distributed.get_rank()) if distributed.is_available() and distributed.is_initialized() else 0
+
+
+def _contributes(tensor: Any) -> bool:
+    """Of replicas the first contributes: rank 0 of what is no DTensor, the first of each mesh dimension, and of meshes
+    that are parts of a larger one (data-parallel within tensor-parallel) that with rank 0."""
+    if not is_dtensor(tensor):
+        return _rank() == 0
+    here = tensor.device_mesh.get_coordinate()
+    if here is None or int(tensor.device_mesh.mesh.min()) != 0:
+        return False
+    return all(at == 0 for at, placement in zip(here, tensor.placements) if placement.is_replicate())
+
+
+def _extent(name: str, tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes of the local part, and where it begins in the whole tensor."""
+    if not is_dtensor(tensor):
+        return tuple(tensor.shape), (0,) * tensor.dim()
+    if any(placement.is_partial() for placement in tensor.placements):
+        raise TensorError(name, "it is a partial sum: redistribute it, because no process has its elements")
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    sizes, begin = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    return tuple(sizes), tuple(begin)
+
+
+def _boxes(
+    shape: tuple[int, ...], sizes: tuple[int, ...], begin: tuple[int, ...]
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Boxes (row, rows, column, columns) of a part, and the element of the local memory at which each begins. The last
+    dimension is the columns. Rows that follow each other in the whole tensor are one box."""
+    if not shape:
+        yield 0, 1, 0, 1, 0
+        return
+    column, columns, outer = begin[-1], sizes[-1], shape[:-1]
+    cut = max((d for d in range(len(outer)) if sizes[d] != shape[d]), default=0)
+    inner = prod(outer[cut + 1 :])
+    rows = prod(sizes[cut:-1])
+    for number, index in enumerate(product(*(range(size) for size in sizes[:cut]))):
+        row = 0
+        for d in range(cut):
+            row = row * outer[d] + begin[d] + index[d]
+        if outer:
+            row = (row * outer[cut] + begin[cut]) * inner
+        yield row, rows, column, columns, number * rows * columns
+
+
+def part(named: Mapping[str, Any], contributed: bool) -> tuple[Layout, Blocks]:
+    """The layout of the whole model, and the boxes that this process has; or of these what it contributes."""
+    layout = Layout.of((name, _dtypes.required(t.dtype), tuple(t.shape)) for name, t in named.items())
+    rows: list[tuple[int, ...]] = []
+    keep = []
+    for number, (name, tensor) in enumerate(named.items()):
+        local = local_of(tensor)
+        sizes, begin = _extent(name, tensor)
+        if local.numel() == 0 or (contributed and not _contributes(tensor)):
+            continue
+        if tuple(local.shape) != sizes:
+            raise TensorError(name, f"its local part is {tuple(local.shape)}, and its placements say {sizes}")
+        if not local.is_contiguous():
+            raise TensorError(name, "its local part is not contiguous")
+        keep.append(local)
+        for *box, first in _boxes(tuple(tensor.shape), sizes, begin):
+            rows.append((number, *box, local.data_ptr() + first * local.element_size()))
+    devices = sorted({str(local.device) for local in keep})
+    if len(devices) > 1:
+        raise TensorError(next(iter(named)), f"the tensors are on {' and '.join(devices)}: bind one device's")
+    columns = list(zip(*rows)) if rows else [()] * 6
+    return layout, Blocks(*columns, keep=keep, device=devices[0] if devices else "cpu")

@@ -1,0 +1,76 @@
+"""One process of a sharded trainer, started by test_torch.py through torch.distributed.run: FSDP2, or that over
+tensor-parallel. Each process publishes what it has; the first has a rollout of the whole model beside, which must have
+the bits that all processes together have."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from support import BOUND, quiet
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+import weft
+import weft.torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(64, 130)
+        self.down = torch.nn.Linear(130, 64)
+        self.norm = torch.nn.LayerNorm(64)
+
+    def forward(self, x):
+        return self.norm(self.down(torch.relu(self.up(x))))
+
+
+def sharded(kind, world):
+    torch.manual_seed(0)
+    model = Model()
+    if kind == "fsdp":
+        return fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
+    mesh = init_device_mesh("cpu", (world // 2, 2), mesh_dim_names=("data", "tensor"))
+    parallelize_module(model, mesh["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return fully_shard(model, mesh=mesh["data"])
+
+
+def site(world):
+    sections = "".join(f"[source.{r}]\nlisten = 127.0.0.{r + 1}:0\n" for r in range(world))
+    return weft.Site(f"[trainer]\nlisten = 127.0.0.1:0\n{sections}[peer.a]\n", {"peers.provider": "tcp"})
+
+
+def main(kind):
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    model = sharded(kind, world)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with weft.torch.publish_after(optimizer, model, site(world), log=quiet) as publisher:
+        own = (publisher.trainer.stats().listen, weft.torch.holding(model)[1].slices) if publisher.trainer else None
+        every = [None] * world
+        dist.all_gather_object(every, own)
+        follower = None
+        if rank == 0:
+            sources = [source for source in every if source]
+            follower = weft.torch.follow(Model(), site(world), "a", empty=True, sources=sources, log=quiet)
+            follower.until(0, BOUND)
+        for version in (1, 2):
+            dist.barrier()
+            optimizer.zero_grad()
+            torch.manual_seed(version)
+            model(torch.randn(8, 64)).square().mean().backward()
+            optimizer.step()
+            whole = {name: tensor.full_tensor() for name, tensor in model.state_dict().items()}
+            if follower:
+                follower.until(version, BOUND)
+                for name, tensor in follower.model.state_dict().items():
+                    assert torch.equal(tensor, whole[name]), f"version {version}: {name} differs"
+        dist.barrier()
+        if follower:
+            follower.close()
+            print(f"{kind}: {len(sources)} sources, equal", flush=True)
+    dist.destroy_process_group()
+
+
+main(sys.argv[1])
