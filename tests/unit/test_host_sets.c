@@ -8,11 +8,13 @@
 #include "backends/host/host_state.h"
 
 /* The first row asks as the last does. A sanitizer does not see what is asked for: with it, rows that differ in code
- * are enough. */
+ * are enough, for one set, and the portable one is what the others are compared with. */
 #ifdef SANITIZED
-#define ROWS_END 3
+#define ROWS_END      3
+#define ROWS_OF_OTHER 2
 #else
-#define ROWS_END WEFT_HOST_AHEAD_ROWS
+#define ROWS_END      WEFT_HOST_AHEAD_ROWS
+#define ROWS_OF_OTHER ROWS_END
 #endif
 
 static void set_equals_portable(const char *name, int end)
@@ -30,16 +32,18 @@ static void set_equals_portable(const char *name, int end)
     weft_host_ahead_here = here;
 }
 
+#ifndef SANITIZED
 static void portable_equals_itself(void **state)
 {
     (void)state;
     set_equals_portable("portable", 2);
 }
+#endif
 
 static void avx2_equals_portable(void **state)
 {
     (void)state;
-    set_equals_portable("avx2", ROWS_END);
+    set_equals_portable("avx2", ROWS_OF_OTHER);
 }
 
 static void avx512_equals_portable(void **state)
@@ -95,8 +99,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_has_its_row),      cmocka_unit_test(this_cpu_has_its_own),
-        cmocka_unit_test(portable_equals_itself), cmocka_unit_test(avx2_equals_portable),
-        cmocka_unit_test(avx512_equals_portable),
+#ifndef SANITIZED
+        cmocka_unit_test(portable_equals_itself),
+#endif
+        cmocka_unit_test(avx2_equals_portable),   cmocka_unit_test(avx512_equals_portable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
