@@ -1075,8 +1075,8 @@ WEFT_API weft_status weft_store_apply(weft_store *store, const weft_version *ver
 
 /* Moves the weights of one process of many to a version that trainers with cuts, or of several sources, wrote.
  *
- * Of each source's files only the frames of the keys of the blocks are read. The work is done on a copy of the weights.
- * So after an error the weights are what they were. weft_store_apply does the same for all of a model.
+ * weft reads the frames of the blocks' keys alone, of each source's files. The work is done on a copy, so the weights
+ * are what they were after an error. weft_store_apply does the same for all of a model.
  *
  * layout  layout of the whole model, as weft_store_layout returns it
  * blocks  `count` slices of the model with their places, as for weft_bind_blocks; they have all of a key or nothing of

@@ -227,6 +227,10 @@ weft_status weft_store_step_take(weft_store *store, const weft_store_step *step,
 weft_status weft_store_anchor_prove(weft_store *store, uint64_t index, const weft_layout *layout,
                                     const weft_work *work);
 
+/* Proves an update against weights of its base, which are only read. */
+weft_status weft_store_update_prove(weft_store *store, uint64_t index, weft_store_kind kind, const weft_layout *layout,
+                                    const weft_piece *pieces, const weft_work *work);
+
 /* ---- store_zero.c */
 
 /* Weights of zeros, which no memory backs until somebody writes there. */

@@ -103,6 +103,20 @@ weft_status weft_store_anchor_prove(weft_store *store, uint64_t index, const wef
     return proved ? WEFT_OK : status;
 }
 
+weft_status weft_store_update_prove(weft_store *store, uint64_t index, weft_store_kind kind, const weft_layout *layout,
+                                    const weft_piece *pieces, const weft_work *work)
+{
+    weft_update_file *update;
+    bool proved = false;
+    const weft_sink sink = {&proved, proved_stop};
+    weft_status status = weft_store_file_open(store, &store->versions[index].files[kind], &update);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_update_rewrite(update, layout, pieces, layout->count, work, &sink, NULL);
+    weft_update_close(update);
+    return proved ? WEFT_OK : status;
+}
+
 /* ---- steps */
 
 /* The opposite of an update, in memory. */

@@ -108,14 +108,6 @@ static weft_status frames_prove(checker *c, uint64_t index, weft_store_kind kind
     return status;
 }
 
-static weft_status proved_stop(void *user, const void *data, uint64_t bytes)
-{
-    (void)data;
-    (void)bytes;
-    *(bool *)user = true;
-    return WEFT_AGAIN;
-}
-
 /* ---- forward */
 
 static weft_status update_forward(checker *c, uint64_t index)
@@ -141,27 +133,14 @@ static weft_status anchor_forward(checker *c, uint64_t index)
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_ANCHOR, status);
 }
 
-/* Proves an update without a weight that it could write. */
-static weft_status update_prove(checker *c, uint64_t index, weft_store_kind kind)
-{
-    weft_update_file *update;
-    bool proved = false;
-    const weft_sink sink = {&proved, proved_stop};
-    weft_status status = weft_store_file_open(c->store, &c->store->versions[index].files[kind], &update);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_update_rewrite(update, c->layout, c->weights.pieces, c->layout->count, &c->files, &sink, NULL);
-    weft_update_close(update);
-    return proved ? WEFT_OK : status;
-}
-
 /* A tight update needs its base. Where nothing leads there, nothing of it can be told. */
 static weft_status tight_forward(checker *c, uint64_t index)
 {
     const uint64_t start = c->store->versions[index].start[WEFT_STORE_TIGHT];
     if (start == WEFT_STORE_NONE || (c->at != start && !led_to(c, start)))
         return WEFT_OK;
-    const weft_status status = update_prove(c, index, WEFT_STORE_TIGHT);
+    const weft_status status =
+        weft_store_update_prove(c->store, index, WEFT_STORE_TIGHT, c->layout, c->weights.pieces, &c->files);
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_TIGHT, status);
 }
 

@@ -102,7 +102,7 @@ static weft_store_entry entry_of(const weft_store_version *v, bool reachable)
     };
 }
 
-/* What whole files lead to, for each store of weft_store_each. */
+/* One flag for each version of each store of weft_store_each: whole files lead there. */
 typedef struct reach {
     weft_store *store;
     bool **reached;

@@ -97,26 +97,19 @@ static weft_status versions_remove(weft_store *store, uint64_t cut, uint64_t *re
     return WEFT_OK;
 }
 
-/* Trims the files of one source. */
-static weft_status source_trim(weft_store *store, const weft_store_keep *keep, uint64_t *removed)
-{
-    const uint64_t now_s = (uint64_t)time(NULL), before_s = now_s > keep->grace_s ? now_s - keep->grace_s : 0;
-    *removed = 0;
-    return versions_remove(store, cut_find(store, keep, now_s, before_s), removed);
-}
-
-/* Of several sources each has its part of the bytes. */
-static weft_status sources_trim(weft_store *store, const weft_store_keep *keep, uint64_t *removed)
+/* Trims the files of each source, which has its part of the bytes. A store that one source alone writes has all of
+ * them. Versions count once. */
+static weft_status sources_trim(weft_store *store, const weft_store_keep *keep, uint64_t now_s, uint64_t before_s,
+                                uint64_t *removed)
 {
     weft_status status = WEFT_OK;
     weft_store *each;
     for (uint32_t i = 0; status == WEFT_OK && (each = weft_store_each(store, i)); i++) {
         weft_store_keep own = *keep;
-        uint64_t gone;
-        own.bytes = keep->bytes ? keep->bytes / each->sources + 1 : 0;
-        if (store->alone)
-            own.bytes = keep->bytes;
-        status = source_trim(each, &own, &gone);
+        uint64_t gone = 0;
+        if (keep->bytes && !store->alone)
+            own.bytes = keep->bytes / each->sources + 1;
+        status = versions_remove(each, cut_find(each, &own, now_s, before_s), &gone);
         *removed += each->source == 0 || store->alone ? gone : 0;
     }
     return status;
@@ -135,9 +128,10 @@ weft_status weft_store_trim(weft_store *store, const weft_store_keep *keep, uint
     if (status != WEFT_OK)
         return status;
     memcpy(&own, keep, keep->size < sizeof own ? keep->size : sizeof own);
-    status = sources_trim(store, &own, &gone);
+    const uint64_t before_s = now_s > own.grace_s ? now_s - own.grace_s : 0;
+    status = sources_trim(store, &own, now_s, before_s, &gone);
     if (status == WEFT_OK)
-        status = store->port->tidy(store->place, now_s > own.grace_s ? now_s - own.grace_s : 0);
+        status = store->port->tidy(store->place, before_s);
     if (removed)
         *removed = gone;
     const weft_status loaded = weft_store_load(store);

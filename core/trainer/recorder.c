@@ -171,10 +171,22 @@ static weft_status taken_judge(weft_recorder *recorder, const weft_version *vers
 
 /* ---- updates */
 
+/* Breaks a merge off when the session closes. */
+static weft_status go_on(void *user, uint64_t done, uint64_t total)
+{
+    weft_recorder *recorder = user;
+    (void)done;
+    (void)total;
+    pthread_mutex_lock(&recorder->publisher->session->lock);
+    const bool broken = recorder->broken;
+    pthread_mutex_unlock(&recorder->publisher->session->lock);
+    return broken ? WEFT_AGAIN : WEFT_OK;
+}
+
 /* Writes the files beside an update. Without them readers take the updates. */
 static void others_write(weft_recorder *recorder, weft_record *record)
 {
-    static const weft_work work = {.size = sizeof work, .threads = 1};
+    const weft_work work = {.size = sizeof work, .threads = 1, .progress = go_on, .user = recorder};
     weft_store *store = recorder->store;
     const weft_version *version = &record->target;
     const uint64_t index = weft_store_find(store, version->run, version->number);

@@ -341,7 +341,7 @@ static weft_status layout_unpack(weft_update_file *update)
     return status;
 }
 
-/* What the keys have must come to what the file has. */
+/* Checks that roots, frames and bytes of the keys add up to those of the file. */
 static weft_status shares_check(const weft_update_file *update)
 {
     const weft_update_cells *cells = &update->division;

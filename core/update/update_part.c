@@ -43,7 +43,7 @@ static weft_status memory_take(weft_update_part *part)
 weft_status weft_update_part_open(weft_update_part *part, const weft_excerpt *excerpt, const weft_layout *whole,
                                   const weft_piece *pieces, const weft_work *work)
 {
-    *part = (weft_update_part){.excerpt = excerpt, .whole = whole};
+    *part = (weft_update_part){.excerpt = excerpt, .whole = whole, .pieces = pieces, .work = work};
     weft_status status = weft_binding_open(excerpt->layout, pieces, excerpt->layout->count, &part->image);
     if (status == WEFT_OK)
         status = weft_update_pass_open(&part->pass, excerpt->layout, work);
@@ -111,24 +111,12 @@ static void sums_make(weft_update_part *part)
     }
 }
 
-static weft_status digest_group(weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group)
-{
-    weft_update_part *part = pass->user;
-    weft_status status = WEFT_OK;
-    for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
-        weft_digest_job job = {weft_binding_view(&part->image, unit), part->digests};
-        status = weft_backend_wait(pass->backend, worker->device, pass->backend->digest(worker->device, &job), &job);
-    }
-    return status;
-}
-
 weft_status weft_update_part_measure(weft_update_part *part)
 {
-    weft_status status = WEFT_OK;
-    memset(part->digests, 0, part->excerpt->layout->part_count * sizeof *part->digests);
-    weft_update_pass_begin(&part->pass, 0, digest_group, part);
-    while (status == WEFT_OK && weft_update_pass_fill(&part->pass))
-        status = weft_update_pass_run(&part->pass);
+    const weft_layout *layout = part->excerpt->layout;
+    const weft_work work = {.size = sizeof work, .threads = part->work ? part->work->threads : 1};
+    memset(part->digests, 0, layout->part_count * sizeof *part->digests);
+    const weft_status status = weft_update_digest(layout, part->pieces, layout->count, &work, part->digests);
     sums_make(part);
     return status;
 }

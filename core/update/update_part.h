@@ -9,7 +9,7 @@
 #include "update/update_cursor.h"
 #include "update/update_pass.h"
 
-/* What the cells of one key add to the root of a version. */
+/* One key's share of a version's root. */
 typedef struct weft_key_sum {
     uint32_t key;
     uint64_t sum;
@@ -18,6 +18,8 @@ typedef struct weft_key_sum {
 typedef struct weft_update_part {
     const weft_excerpt *excerpt; /* keys, borrowed */
     const weft_layout *whole;    /* layout of all cells, borrowed */
+    const weft_piece *pieces;    /* the memory, borrowed */
+    const weft_work *work;       /* borrowed; NULL: none */
     weft_binding image;          /* memory of the excerpt's layout */
     weft_update_pass pass;
     uint8_t *opposites; /* a frame for each worker */

@@ -306,6 +306,33 @@ static void tight_updates_are_taken_forward(void **state)
     weft_store_close(store);
 }
 
+/* What lies before an anchor goes, alike at all sources, and what stays can be read. */
+static void old_versions_go_at_all_sources(void **state)
+{
+    const weft_store_keep keep = {sizeof keep, 1, 0, 0, 0};
+    weft_store_entry entries[16];
+    uint64_t removed = 0;
+    size_t count = 0;
+    part all;
+    (void)state;
+    run_whole();
+    w.newest = 63;
+    publish_to(66);
+    source_run_end(&w); /* the anchors of 64 are there */
+    weft_store *store = store_open();
+    assert_int_equal(weft_store_list(store, entries, 16, &count), WEFT_OK);
+    assert_int_equal(count, LAST - FIRST + 1 + 3);
+    assert_int_equal(weft_store_trim(store, &keep, &removed), WEFT_OK);
+    assert_int_equal(removed, LAST - FIRST + 1);
+    assert_int_equal(weft_store_list(store, entries, 16, &count), WEFT_OK);
+    assert_int_equal(count, 3);
+    part_whole(&all);
+    leads_to(store, &all, 66);
+    leads_to(store, &all, 64);
+    part_free(&all);
+    weft_store_close(store);
+}
+
 /* ---- faults */
 
 static void file_of(char path[400], uint64_t number, const char *kind, unsigned source)
@@ -502,6 +529,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(tight_updates_are_taken_forward, setup, teardown),
         cmocka_unit_test_setup_teardown(a_view_takes_its_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_of_a_key_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_versions_go_at_all_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_late_hides_the_version, setup, teardown),
         cmocka_unit_test_setup_teardown(all_weights_move_or_none, setup, teardown),
         cmocka_unit_test_setup_teardown(any_byte_may_be_damaged, setup, teardown),
