@@ -160,6 +160,8 @@ foreach(kind unit property fault golden integration)
             endif()
         elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
+        elseif(NOT WEFT_TEST_SIMDE)
+            message(STATUS "Skipped ${source}: WEFT_TEST_SIMDE is off")
         elseif(WEFT_simde_INCLUDE)
             # Recompiles a kernel file against SIMDe, so that it runs on a CPU without its instructions. SIMDe passes
             # wide vectors without them and adds signed words that wrap. Nobody waits for what the compiler would make of

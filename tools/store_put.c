@@ -108,7 +108,11 @@ static weft_status put_run(put *p)
     if (status == WEFT_E_LAYOUT)
         p->phase = WEFT_TOOL_INPUT;
     const weft_model *model = p->model;
-    return status == WEFT_OK ? weft_offline_guarded(&model, 1, body, p) : status;
+    if (status == WEFT_OK)
+        status = weft_offline_guarded(&model, 1, body, p);
+    if (status == WEFT_E_ARGUMENT)
+        p->phase = WEFT_TOOL_INPUT; /* a level that no store has */
+    return status;
 }
 
 static void report(const put *p)

@@ -56,7 +56,7 @@ static uint64_t common_run(const weft_joint *joint)
 
 /* Returns true if updates lead on from what an end has: from a version of this run, or from another one that the
  * trainer knows, such as one out of its store. */
-static bool is_led(const weft_rollout *end, uint64_t run)
+static bool may_follow(const weft_rollout *end, uint64_t run)
 {
     return end->current.known && (end->current.version.run == run || end->joining.welcome.held.run != 0);
 }
@@ -68,7 +68,7 @@ static bool all_take_part(const weft_joint *joint, uint64_t run)
     for (uint32_t i = 0; i < joint->count; i++) {
         const weft_rollout *end = joint->ends[i];
         all = all && (end->course.state == WEFT_COURSE_STAGED ||
-                      (end->course.state == WEFT_COURSE_RECEIVING && is_led(end, run)));
+                      (end->course.state == WEFT_COURSE_RECEIVING && may_follow(end, run)));
     }
     return all;
 }

@@ -121,6 +121,7 @@ refused 'no such version; weft log lists them' get "$store" --version 121 -o "$w
 refused 'no such version' get "$store" --version 0000000000000001/120 -o "$work/never"
 refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/never"
 refused 'the store ends at version 132; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
+refused 'updates of level fast, and tight ones beside them, none of pairs' put "$store" "$work/m/v0.safetensors" --level pairs
 refused 'need a number' put "$store" "$work/m/v0.safetensors" --version 1x
 refused 'v0.safetensors: .*layout' put "$work/other" "$work/n/v0.safetensors"
 refused 'leave --peer' rollout --store "$work/live" --peer a --empty
