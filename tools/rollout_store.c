@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -11,8 +10,8 @@
 #include "stored.h"
 #include "weights.h"
 
-/* A store is looked at again after so long, and after more and more while nothing comes. */
-enum { LOOK_FIRST_MS = 50, LOOK_LAST_MS = 1000 };
+/* A signal that comes just before a wait is seen after so long. */
+enum { LOOK_MS = 1000 };
 
 typedef struct reader {
     const weft_args *args;
@@ -54,6 +53,10 @@ static const weft_store_entry *wanted(const reader *r)
 static weft_status view_take(reader *r, const weft_layout *model)
 {
     weft_status status = weft_share_weights_open(r->args->view, model, r->view);
+    if (status == WEFT_OK)
+        status = weft_store_view(r->stored.store, model, r->view->share.slices, r->view->share.slice_count);
+    if (status == WEFT_OK)
+        status = weft_stored_list(&r->stored);
     return status == WEFT_OK ? weft_share_weights_take(r->view, r->args->model, &r->weights) : status;
 }
 
@@ -116,12 +119,6 @@ static weft_status advance(reader *r)
     return WEFT_OK;
 }
 
-static void pause_ms(uint32_t ms)
-{
-    const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
-
 static bool until_met(const reader *r)
 {
     return r->has_until && r->held.run && r->held.number >= r->args->until;
@@ -130,18 +127,14 @@ static bool until_met(const reader *r)
 /* Follows the store until --until is met or a signal comes; without --follow and --until once is enough. */
 static weft_status follow(reader *r)
 {
-    uint32_t wait_ms = LOOK_FIRST_MS;
     weft_status status = advance(r);
     while ((status == WEFT_OK || status == WEFT_AGAIN) && (r->args->keep_on || r->has_until) && !until_met(r)) {
         if (weft_signals_stopping())
             return r->has_until ? weft_fail_quiet(WEFT_E_STATE, "version %" PRIu64 " did not come: %s", r->args->until,
                                                   weft_signals_reason())
                                 : WEFT_OK;
-        if (status == WEFT_AGAIN)
-            pause_ms(wait_ms);
-        wait_ms = status == WEFT_OK ? LOOK_FIRST_MS : wait_ms * 2 > LOOK_LAST_MS ? LOOK_LAST_MS : wait_ms * 2;
-        status = weft_store_refresh(r->stored.store);
-        if (status == WEFT_OK)
+        status = weft_store_wait(r->stored.store, LOOK_MS);
+        if (status == WEFT_OK || status == WEFT_AGAIN)
             status = weft_stored_list(&r->stored);
         if (status == WEFT_OK)
             status = advance(r);

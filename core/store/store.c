@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "journal/journal.h"
@@ -11,6 +12,10 @@
 typedef unsigned long long ull;
 
 #define ANCHORS 64u
+
+/* The place is looked at again after so long, and after more and more while nothing comes. */
+#define LOOK_FIRST_MS 50u
+#define LOOK_LAST_MS  1000u
 
 /* ---- open and close */
 
@@ -51,6 +56,7 @@ static weft_status store_open(const char *place, const weft_store_options *optio
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");
     *made = *like;
+    made->look_ms = LOOK_FIRST_MS;
     status = store_make(place, &own, made);
     if (status == WEFT_OK)
         *store = made;
@@ -76,6 +82,7 @@ void weft_store_close(weft_store *store)
 {
     if (!store)
         return;
+    weft_store_view_give(store);
     for (uint32_t i = 0; i < store->shelf_count; i++) {
         weft_store_versions_give(store->shelves[i]->versions, store->shelves[i]->count);
         weft_mem_give(store->shelves[i]);
@@ -97,6 +104,44 @@ void weft_store_end(weft_store *store)
 weft_status weft_store_refresh(weft_store *store)
 {
     return weft_store_load(store);
+}
+
+/* ---- waiting */
+
+/* Returns false if a signal came. */
+static bool pause_take(const weft_store *store, uint32_t ms)
+{
+    if (store->port->wait)
+        return store->port->wait(store->place, ms);
+    weft_clock_pass(ms * WEFT_NS_PER_MS);
+    return true;
+}
+
+static void look_later(weft_store *store)
+{
+    store->look_ms = 2 * store->look_ms < LOOK_LAST_MS ? 2 * store->look_ms : LOOK_LAST_MS;
+}
+
+weft_status weft_store_wait(weft_store *store, uint32_t timeout_ms)
+{
+    const uint64_t seen = store->seen, end_ns = weft_clock_ns() + timeout_ms * WEFT_NS_PER_MS;
+    if (store->port->watch)
+        store->port->watch(store->place);
+    for (;;) {
+        const weft_status status = weft_store_load(store);
+        if (status != WEFT_OK || store->seen != seen) {
+            store->look_ms = LOOK_FIRST_MS;
+            return status;
+        }
+        const uint64_t now_ns = weft_clock_ns();
+        const uint64_t left_ms = end_ns > now_ns ? (end_ns - now_ns) / WEFT_NS_PER_MS + 1 : 0;
+        if (!left_ms || !pause_take(store, left_ms < store->look_ms ? (uint32_t)left_ms : store->look_ms) ||
+            weft_clock_ns() >= end_ns)
+            break;
+        look_later(store);
+    }
+    look_later(store);
+    return WEFT_AGAIN;
 }
 
 /* ---- what a version brings along */
@@ -148,7 +193,7 @@ weft_status weft_store_layout(weft_store *store, const weft_version *version, we
 {
     weft_store_set set;
     const weft_status status = weft_store_set_find(store, version, &set);
-    return status == WEFT_OK ? version_layout(set.shelf[0], set.index[0], true, layout) : status;
+    return status == WEFT_OK ? version_layout(set.shelf[set.first], set.index[set.first], true, layout) : status;
 }
 
 /* Finds the file that tells the attachment of a version: its anchor, or the update that brought one last. */
@@ -172,7 +217,7 @@ weft_status weft_store_attachment(weft_store *store, const weft_version *version
     weft_status status = weft_store_set_find(store, version, &set);
     if (status != WEFT_OK)
         return status;
-    weft_store_file *file = attachment_file(set.shelf[0], set.index[0]);
+    weft_store_file *file = attachment_file(set.shelf[set.first], set.index[set.first]);
     if (!file)
         return weft_fail(WEFT_E_MISSING, "%s: the file that brought the attachment of version %llu is gone",
                          store->name, (ull)version->number);

@@ -54,6 +54,10 @@ typedef struct weft_store_port {
     weft_status (*remove)(void *place, const char *name);
     /* Removes unfinished files that were last written before `time_s`. */
     weft_status (*tidy)(void *place, uint64_t time_s);
+    /* Has `wait` return as soon as files come from here on. NULL, or no success: `wait` only takes its time. */
+    void (*watch)(void *place);
+    /* Returns after so many milliseconds, or as soon as somebody wrote. False: a signal came. */
+    bool (*wait)(void *place, uint32_t ms);
     /* Ends what is under way, and has all later calls fail. Any thread. NULL: no call waits for long. */
     void (*end)(void *place);
     void (*close)(void *place);
@@ -90,12 +94,20 @@ struct weft_store {
     uint64_t count, capacity;
     uint64_t others;   /* files that are no files of a store */
     uint64_t last_run; /* last run of any source; 0: there are no files */
+    uint64_t seen;     /* one word for the names and sizes of all files */
+    uint32_t look_ms;  /* time until the place is looked at again */
     /* A reader looks at the files of one trainer, and has a store for each source of several beside them. These share
      * its place and its name. */
     bool alone; /* only files of this source are looked at */
     weft_store **shelves;
     uint32_t shelf_count;
     weft_store *whole; /* store that has this one among its shelves; NULL: none */
+    /* The view of a reader that is one process of many. */
+    weft_layout *model; /* the model's layout */
+    weft_slice *slices; /* NULL: no view */
+    uint64_t slice_count;
+    uint64_t judged_run; /* run of this source in which `needed` holds; 0: none */
+    bool needed;         /* the view has a key of this source */
 };
 
 /* ---- store_name.c: names by rule */
@@ -189,18 +201,31 @@ weft_status weft_store_reach(const weft_store *store, bool *reached);
 /* The stores that together have a version: one, or one for each source. */
 typedef struct weft_store_set {
     weft_store *shelf[WEFT_SOURCES_MAX];
-    uint64_t index[WEFT_SOURCES_MAX]; /* index of the version in each */
+    uint64_t index[WEFT_SOURCES_MAX]; /* index of the version in each; WEFT_STORE_NONE: not yet, and not needed */
     uint32_t count;
-    bool divided; /* the files are of cells of a model */
+    uint32_t first;       /* first source that has the version */
+    weft_version version; /* run and number */
+    bool divided;         /* the files are of cells of a model */
 } weft_store_set;
 
 /* Finds the files of a version; run 0: of the last run that has the number. Several sources have a version when all of
- * them have it. Errors: WEFT_E_MISSING. */
+ * them have it that the view needs. Errors: WEFT_E_MISSING. */
 weft_status weft_store_set_find(weft_store *store, const weft_version *version, weft_store_set *set);
-/* Returns one word for all bits of a version, from the roots of its sources, as weft_held does. */
+/* Returns one word for all bits of a version, from the roots of its sources, as weft_held does; 0: the roots of sources
+ * that are not needed are not known. */
 uint64_t weft_store_set_root(const weft_store_set *set);
 /* Returns the stores of all files: this one, and its shelves, from 0 on; NULL: there are no more. */
 weft_store *weft_store_each(weft_store *store, uint32_t number);
+
+/* ---- store_view.c */
+
+/* Returns a whole file of cells that a source wrote in a run; NULL: there is none. */
+weft_store_file *weft_store_view_like(const weft_store *source, uint64_t run);
+/* Tells whether a version of a run needs the files of a source. */
+bool weft_store_view_needs(const weft_store *source, uint64_t run);
+/* Judges which sources the view needs, where a source has a new run. Errors: WEFT_E_MEMORY. */
+weft_status weft_store_view_judge(weft_store *store);
+void weft_store_view_give(weft_store *store);
 
 /* ---- store_part.c */
 

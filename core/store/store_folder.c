@@ -2,8 +2,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 typedef struct folder {
     char *path;
     size_t path_bytes;
+    int watched; /* inotify descriptor, which each walk shows all folders to; -1: none */
 } folder;
 
 /* ---- paths */
@@ -97,6 +100,9 @@ static weft_status walk_into(walk *w, const char *within, unsigned depth)
     if (!path)
         return WEFT_E_MEMORY;
     weft_status status = WEFT_OK;
+    /* Before the listing, so that nothing comes between them. A folder that is not watched is only looked at later. */
+    if (w->place->watched >= 0)
+        inotify_add_watch(w->place->watched, path, IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR);
     DIR *listed = opendir(path);
     if (!listed && errno != ENOENT)
         status = weft_fail(WEFT_E_FILE, "%s: cannot be listed: %s", path, strerror(errno));
@@ -222,11 +228,33 @@ static weft_status folder_tidy(void *user, uint64_t time_s)
     return walk_into(&w, "", 0);
 }
 
+/* ---- waiting */
+
+static void folder_watch(void *user)
+{
+    folder *place = user;
+    if (place->watched < 0)
+        place->watched = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+}
+
+static bool folder_wait(void *user, uint32_t ms)
+{
+    const folder *place = user;
+    char events[4096];
+    struct pollfd watched = {.fd = place->watched, .events = POLLIN}; /* poll ignores -1 */
+    const int ready = poll(&watched, 1, (int)ms);
+    while (ready > 0 && read(place->watched, events, sizeof events) > 0)
+        ;
+    return ready >= 0;
+}
+
 /* ---- open and close */
 
 static void folder_close(void *user)
 {
     folder *place = user;
+    if (place->watched >= 0)
+        close(place->watched);
     weft_mem_give(place->path);
     weft_mem_give(place);
 }
@@ -249,6 +277,8 @@ weft_status weft_store_folder_open(const char *path, bool create, const weft_sto
         .put = folder_put,
         .remove = folder_remove,
         .tidy = folder_tidy,
+        .watch = folder_watch,
+        .wait = folder_wait,
         .close = folder_close,
     };
     weft_status status = path_check(path, create);
@@ -256,7 +286,7 @@ weft_status weft_store_folder_open(const char *path, bool create, const weft_sto
         return status;
     folder *made = weft_mem_take(1, sizeof *made);
     if (made)
-        made->path = weft_mem_text(path);
+        *made = (folder){.path = weft_mem_text(path), .watched = -1};
     if (!made || !made->path) {
         weft_mem_give(made);
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/mix64.h"
 #include "base/status.h"
 #include "store/store.h"
 #include "update/update_format.h"
@@ -300,6 +301,20 @@ static weft_status sources_part(weft_store *store, const weft_store_items *items
     return status;
 }
 
+/* Returns one word for the names and sizes of sorted files. */
+static uint64_t items_word(const weft_store_items *items)
+{
+    uint64_t word = weft_mix64(items->count);
+    for (uint64_t i = 0; i < items->count; i++) {
+        const weft_store_name *name = &items->items[i].name;
+        const uint64_t parts[] = {name->run, name->number, (uint64_t)name->kind << 32 | name->source, name->sources,
+                                  items->items[i].bytes};
+        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++)
+            word = weft_mix64(word + WEFT_PHI + parts[p]);
+    }
+    return word;
+}
+
 weft_status weft_store_load(weft_store *store)
 {
     weft_store_items items = {0};
@@ -313,8 +328,11 @@ weft_status weft_store_load(weft_store *store)
         for (uint64_t i = 0; i < items.count; i++)
             if (items.items[i].name.run > store->last_run)
                 store->last_run = items.items[i].name.run;
+        store->seen = items_word(&items);
         status = sources_part(store, &items);
     }
+    if (status == WEFT_OK)
+        status = weft_store_view_judge(store);
     store->others = items.others;
     weft_mem_give(items.items);
     return status;

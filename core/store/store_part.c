@@ -18,7 +18,7 @@ typedef unsigned long long ull;
 /* The part of the weights whose files one source writes. */
 typedef struct end {
     weft_store *store;
-    uint64_t to;                    /* index of the version */
+    uint64_t to;                    /* index of the version; WEFT_STORE_NONE: the source has not written it */
     weft_update_file *like;         /* a file of the version, which tells the cells */
     const weft_update_cells *cells; /* its cells */
     weft_division division;         /* the cells that the process has of these */
@@ -41,11 +41,21 @@ typedef struct mover {
 
 /* ---- the cells of one source */
 
-static weft_status like_open(end *e)
+/* A source has the same cells in all versions of a run, so another one will do where the version is not there. */
+static weft_store_file *like_find(const end *e, uint64_t run)
 {
+    if (e->to == WEFT_STORE_NONE)
+        return weft_store_view_like(e->store, run);
     weft_store_version *v = &e->store->versions[e->to];
-    const weft_store_kind kind = weft_store_has(v, WEFT_STORE_UPDATE) ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR;
-    weft_status status = weft_store_file_open(e->store, &v->files[kind], &e->like);
+    return &v->files[weft_store_has(v, WEFT_STORE_UPDATE) ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR];
+}
+
+static weft_status like_open(end *e, uint64_t run)
+{
+    weft_store_file *like = like_find(e, run);
+    weft_status status = like ? weft_store_file_open(e->store, like, &e->like)
+                              : weft_fail(WEFT_E_MISSING, "%s: source %u of %u has no whole file", e->store->name,
+                                          e->store->source, e->store->sources);
     if (status == WEFT_OK)
         status = weft_update_division(e->like, &e->cells);
     if (status == WEFT_OK && !e->cells)
@@ -115,11 +125,16 @@ static void end_close(end *e)
 
 static weft_status end_open(const mover *m, end *e)
 {
-    weft_status status = like_open(e);
+    const ull number = m->info.version.number;
+    weft_status status = like_open(e, m->info.version.run);
     if (status == WEFT_OK && memcmp(e->cells->model->hash, m->model->hash, sizeof m->model->hash) != 0)
-        status = weft_fail(WEFT_E_LAYOUT, "%s: version %llu is of another model", e->store->name,
-                           (ull)e->store->versions[e->to].version.number);
-    return status == WEFT_OK ? end_divide(m, e) : status;
+        status = weft_fail(WEFT_E_LAYOUT, "%s: version %llu is of another model", e->store->name, number);
+    if (status == WEFT_OK)
+        status = end_divide(m, e);
+    if (status == WEFT_OK && e->division.layout && e->to == WEFT_STORE_NONE)
+        status = weft_fail(WEFT_E_MISSING, "%s: source %u of %u has not written version %llu", e->store->name,
+                           e->store->source, e->store->sources, number);
+    return status;
 }
 
 static weft_status memory_take(const mover *m, end *e)
@@ -299,7 +314,6 @@ static weft_status ends_move(mover *m)
 static void version_name(mover *m)
 {
     uint64_t root = 0;
-    m->info.version = m->ends[0].store->versions[m->ends[0].to].version;
     for (uint32_t i = 0; i < m->end_count; i++) {
         const end *e = &m->ends[i];
         if (!e->division.layout)
@@ -315,6 +329,7 @@ weft_status weft_store_part_apply(const weft_store_set *set, const weft_layout *
                                   weft_store_info *info)
 {
     mover m = {.model = model, .pieces = pieces, .blocks = blocks, .count = count, .work = work};
+    m.info.version = set->version;
     m.ends = weft_mem_take(set->count, sizeof *m.ends);
     if (!m.ends)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u sources", set->count);

@@ -17,30 +17,33 @@ weft_store *weft_store_each(weft_store *store, uint32_t number)
     return number <= store->shelf_count ? store->shelves[number - 1] : NULL;
 }
 
-/* Takes the stores of S sources that all have a version. False: one of them has not. */
-static bool set_take(weft_store *store, uint32_t sources, uint64_t run, uint64_t number, weft_store_set *set)
+/* Takes the stores of S sources that have a version. False: one that is needed has not. */
+static bool set_take(weft_store *store, uint32_t sources, const weft_version *version, weft_store_set *set)
 {
     weft_store *each;
     bool found[WEFT_SOURCES_MAX] = {false};
-    set->count = 0;
+    *set = (weft_store_set){.first = WEFT_SOURCES_MAX, .version = {version->run, version->number, 0}};
     for (uint32_t i = 0; (each = weft_store_each(store, i)); i++) {
-        const uint64_t index = each->sources == sources ? weft_store_find(each, run, number) : WEFT_STORE_NONE;
-        if (index == WEFT_STORE_NONE)
+        if (each->sources != sources)
             continue;
-        found[each->source] = true;
+        const uint64_t index = weft_store_find(each, version->run, version->number);
+        found[each->source] = index != WEFT_STORE_NONE || !weft_store_view_needs(each, version->run);
         set->shelf[each->source] = each;
         set->index[each->source] = index;
+        if (index != WEFT_STORE_NONE && each->source < set->first)
+            set->first = each->source;
     }
     while (set->count < sources && found[set->count])
         set->count++;
-    return sources > 0 && set->count == sources;
+    return set->first != WEFT_SOURCES_MAX && set->count == sources;
 }
 
 static bool is_divided(const weft_store_set *set)
 {
+    const weft_store_version *v = &set->shelf[set->first]->versions[set->index[set->first]];
     bool divided = set->count > 1;
     for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
-        divided = divided || set->shelf[0]->versions[set->index[0]].files[kind].divided;
+        divided = divided || v->files[kind].divided;
     return divided;
 }
 
@@ -51,13 +54,11 @@ weft_status weft_store_set_find(weft_store *store, const weft_version *version, 
     uint64_t best_run = 0;
     weft_store *each;
     for (uint32_t i = 0; (each = weft_store_each(store, i)); i++) {
-        if (each->source != 0)
-            continue;
         for (uint64_t at = each->count; at-- > 0;) {
             const weft_version *v = &each->versions[at].version;
             if (v->number != version->number || (version->run && v->run != version->run) || v->run < best_run)
                 continue;
-            if (!set_take(store, each->sources, v->run, v->number, set))
+            if (!set_take(store, each->sources, v, set))
                 continue;
             best = *set;
             best_run = v->run;
@@ -77,6 +78,9 @@ uint64_t weft_store_set_root(const weft_store_set *set)
     uint64_t root = 0;
     if (set->count == 1)
         return set->shelf[0]->versions[set->index[0]].version.root;
+    for (uint32_t r = 0; r < set->count; r++)
+        if (set->index[r] == WEFT_STORE_NONE)
+            return 0;
     for (uint32_t r = 0; r < set->count; r++)
         root = weft_mix64(root + set->shelf[r]->versions[set->index[r]].version.root);
     return root;
@@ -132,21 +136,19 @@ static weft_status reach_open(weft_store *store, reach *all)
     return weft_fail(WEFT_E_MEMORY, "no memory for the versions of a store");
 }
 
-/* Adds up the files that all sources have of a version. */
+/* Adds up the files that the sources have of a version. */
 static weft_store_entry entry_sum(const reach *all, const weft_store_set *set)
 {
-    weft_store_entry sum = {0};
+    weft_store_entry sum = {.version = set->version, .reachable = 1};
     weft_store *each;
     for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++) {
-        if (each->sources != set->count)
+        const uint64_t index = each->sources == set->count ? set->index[each->source] : WEFT_STORE_NONE;
+        if (index == WEFT_STORE_NONE)
             continue;
-        const uint64_t index = set->index[each->source];
         const weft_store_entry one = entry_of(&each->versions[index], all->reached[i][index]);
-        if (each->source == 0) {
-            sum.version = one.version;
+        if (each->source == set->first)
             sum.base = one.base;
-            sum.reachable = 1;
-        }
+        sum.reachable = sum.reachable && (one.reachable || !weft_store_view_needs(each, set->version.run));
         sum.update_bytes += one.update_bytes;
         sum.anchor_bytes += one.anchor_bytes;
         sum.merge_bytes += one.merge_bytes;
@@ -154,9 +156,6 @@ static weft_store_entry entry_sum(const reach *all, const weft_store_set *set)
         sum.time_s = one.time_s > sum.time_s ? one.time_s : sum.time_s;
         sum.damaged |= one.damaged;
     }
-    for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++)
-        if (each->sources == set->count)
-            sum.reachable = sum.reachable && all->reached[i][set->index[each->source]];
     sum.version.root = weft_store_set_root(set);
     return sum;
 }
@@ -169,16 +168,15 @@ static int entries_compare(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Lists the versions that all sources have. Without `entries` the function only counts. */
+/* Lists the versions that the sources have. Without `entries` the function only counts. */
 static size_t entries_put(const reach *all, weft_store_entry *entries)
 {
     size_t count = 0;
     weft_store_set set;
     weft_store *each;
     for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++) {
-        for (uint64_t v = 0; each->source == 0 && v < each->count; v++) {
-            const weft_version *version = &each->versions[v].version;
-            if (!set_take(all->store, each->sources, version->run, version->number, &set))
+        for (uint64_t v = 0; v < each->count; v++) {
+            if (!set_take(all->store, each->sources, &each->versions[v].version, &set) || set.first != each->source)
                 continue;
             if (entries)
                 entries[count] = entry_sum(all, &set);

@@ -103,6 +103,25 @@ class Stores(unittest.TestCase):
             with self.assertRaises(weft.CallError) as caught:
                 store.apply(box(rank, 5, 3, True), 1)
             self.assertIn("would part them", str(caught.exception))
+        next(self.place.glob("*/*2/source-0-of-2.weft")).unlink()
+        with weft.Store(self.place) as store:
+            self.assertEqual([stored.version.number for stored in store.versions], [0, 1])
+            half = box(rank, 4, 4, False)  # of which source 0 has nothing
+            store.view(half, layout)
+            self.assertEqual([stored.version.number for stored in store.versions], [0, 1, 2])
+            store.apply(half, 2)
+            self.assertTrue(np.array_equal(rank["q"][4:], seen[2]["q"][4:]))
+            with self.assertRaises(weft.Error):
+                store.apply(blocks, 2)
+
+    def test_a_wait_ends_when_files_come(self):
+        store, versions = self.filled(2)
+        with weft.Store(self.place) as reader:
+            self.assertFalse(reader.wait(timeout=0))
+            store.put(versions[0], 122, base=versions[1])
+            self.assertTrue(reader.wait())
+            self.assertEqual(reader.versions[-1].version.number, 122)
+            self.assertFalse(reader.wait(timeout=0.01))
 
     def test_attachments(self):
         one, two, three = self.versions(3)

@@ -360,6 +360,120 @@ static void one_that_is_late_hides_the_version(void **state)
     weft_store_close(store);
 }
 
+static bool meets(const weft_slice *a, const weft_slice *b)
+{
+    return a->tensor == b->tensor && a->row < b->row + b->rows && b->row < a->row + a->rows &&
+           a->column < b->column + b->columns && b->column < a->column + a->columns;
+}
+
+static bool holds(const part *p, const weft_slice *slice)
+{
+    for (uint64_t i = 0; i < p->count; i++)
+        if (meets(&p->slices[i], slice))
+            return true;
+    return false;
+}
+
+static bool shares_an_element(const part *a, const part *b)
+{
+    for (uint64_t i = 0; i < a->count; i++)
+        if (holds(b, &a->slices[i]))
+            return true;
+    return false;
+}
+
+/* Draws a view of one key. */
+static void key_draw(part *p)
+{
+    part_open(&w, p);
+    while (p->count == 0) {
+        const uint32_t key = (uint32_t)source_below(&w, w.cells.key_count);
+        for (uint64_t c = 0; c < w.cells.count; c++)
+            if (w.cells.cells[c].key == key)
+                part_add(p, w.cells.cells[c].slice);
+    }
+}
+
+static size_t versions_of(weft_store *store, const part *view)
+{
+    size_t count = 0;
+    assert_int_equal(weft_store_view(store, w.layout, view ? view->slices : NULL, view ? view->count : 0), WEFT_OK);
+    assert_int_equal(weft_store_list(store, NULL, 0, &count), WEFT_OK);
+    return count;
+}
+
+/* One source has not written the last version. Views without an element of that source have the version, and all others
+ * have it when the source wrote. */
+static void a_view_waits_for_its_sources_alone(void **state)
+{
+    char path[400], away[410];
+    unsigned early = 0, late = 0;
+    weft_store_entry entries[16];
+    size_t count = 0;
+    (void)state;
+    run_whole();
+    weft_store *store = store_open();
+    for (unsigned i = 0; i < 60; i++) {
+        const unsigned source = i % 3;
+        part view;
+        file_of(path, LAST, "source", source);
+        snprintf(away, sizeof away, "%s.away", path);
+        assert_int_equal(rename(path, away), 0);
+        assert_int_equal(weft_store_refresh(store), WEFT_OK);
+        key_draw(&view);
+        leads_to(store, &view, 9);
+        const bool needed = shares_an_element(&view, &w.sources[source].has);
+        assert_int_equal(versions_of(store, &view), LAST - FIRST + !needed);
+        assert_int_equal(weft_store_list(store, entries, 16, &count), WEFT_OK);
+        if (needed) {
+            assert_int_equal(apply(store, &view, LAST, NULL), WEFT_E_MISSING);
+            leads_to(store, &view, LAST - 1);
+        } else {
+            assert_true(entries[count - 1].reachable && entries[count - 1].version.root == 0);
+            leads_to(store, &view, LAST);
+        }
+        early += !needed;
+        late += needed;
+        assert_int_equal(versions_of(store, NULL), LAST - FIRST);
+        assert_int_equal(versions_of(store, &view), LAST - FIRST + !needed);
+        assert_int_equal(rename(away, path), 0);
+        assert_int_equal(weft_store_refresh(store), WEFT_OK);
+        assert_int_equal(versions_of(store, &view), LAST - FIRST + 1);
+        leads_to(store, &view, LAST);
+        versions_of(store, NULL);
+        part_free(&view);
+    }
+    assert_true(early > 5 && late > 5);
+    weft_store_close(store);
+}
+
+static void a_view_is_of_the_model(void **state)
+{
+    weft_slice beyond = weft_slice_whole(w.layout, 0);
+    (void)state;
+    run_whole();
+    weft_store *store = store_open();
+    beyond.rows++;
+    assert_int_equal(weft_store_view(store, w.layout, &beyond, 1), WEFT_E_LAYOUT);
+    assert_int_equal(versions_of(store, NULL), LAST - FIRST + 1);
+    weft_store_close(store);
+}
+
+/* A reader waits without a limit for what comes, and is told of nothing else. */
+static void a_wait_ends_when_files_come(void **state)
+{
+    (void)state;
+    run_whole();
+    weft_store *store = store_open();
+    assert_int_equal(weft_store_wait(store, 0), WEFT_AGAIN);
+    publish_to(LAST + 1);
+    assert_int_equal(weft_store_wait(store, UINT32_MAX), WEFT_OK);
+    while (weft_store_wait(store, 0) == WEFT_OK)
+        ;
+    assert_int_equal(versions_of(store, NULL), LAST - FIRST + 2);
+    weft_store_close(store);
+}
+
 static void damage(const char *path, long at, int from)
 {
     FILE *file = fopen(path, "r+e");
@@ -531,6 +645,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_part_of_a_key_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(old_versions_go_at_all_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_late_hides_the_version, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_view_waits_for_its_sources_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_view_is_of_the_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_wait_ends_when_files_come, setup, teardown),
         cmocka_unit_test_setup_teardown(all_weights_move_or_none, setup, teardown),
         cmocka_unit_test_setup_teardown(any_byte_may_be_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_are_led_back, setup, teardown),

@@ -7,7 +7,7 @@ import secrets
 import time
 from typing import Any, NamedTuple, Union
 
-from . import _binding, _records
+from . import _binding, _records, _wait
 from ._callbacks import Carrier, fault_callback
 from ._layout import Layout, Named, mapping_of
 from ._library import NULL, check, ffi, lib, sized
@@ -16,6 +16,7 @@ from ._update import Progress, worked
 from .errors import ClosedError
 
 Which = Union[int, Version]
+_LOOK_MS = 1000  # Ctrl-C ends a wait for a folder at once, and one for an object server after so long
 
 
 class Kept(NamedTuple):
@@ -66,6 +67,25 @@ class Store:
     def refresh(self) -> None:
         """Looks for what others wrote since."""
         check(lib.weft_store_refresh(self._here()))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Refreshes the store until it has other files than before; False: none came in `timeout` seconds. A folder tells
+        at once what is written on this host, and all else is looked at after up to a second."""
+        deadline = _wait.Deadline(timeout)
+        while True:
+            status = lib.weft_store_wait(self._here(), deadline.slice(_LOOK_MS))
+            if status == lib.WEFT_OK:
+                return True
+            if status != lib.WEFT_AGAIN:
+                check(status)
+            if deadline.passed():
+                return False
+
+    def view(self, boxes: _binding.Blocks, layout: Layout) -> None:
+        """Has the store be that of one process of many: a version is there as soon as the sources that the boxes need have
+        written it. `layout` is the whole model's."""
+        slices = boxes.slices
+        check(lib.weft_store_view(self._here(), layout._pointer, ffi.from_buffer("weft_slice[]", slices), len(slices)))
 
     @property
     def versions(self) -> list[Stored]:

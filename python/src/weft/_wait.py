@@ -21,10 +21,9 @@ class Deadline:
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def slice(self) -> int:
+    def slice(self, most: int = SLICE_MS) -> int:
         """Milliseconds of the next slice."""
-        left = SLICE_MS if self._end is None else ms_of(self._end - time.monotonic())
-        return min(left, SLICE_MS)
+        return most if self._end is None else min(ms_of(self._end - time.monotonic()), most)
 
     def passed(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
