@@ -16,9 +16,9 @@
  *   - One thread at a time uses a session. Five calls are free of this rule, between open and close: weft_held,
  *     weft_stats, weft_peers, weft_interrupt and weft_last_error.
  *   - A call that collides with a running call does nothing and returns WEFT_E_STATE. The text names the running call.
- *     weft_bind, weft_publish, weft_commit, weft_settle, weft_scrub and weft_close collide with each other. With
- *     manual progress weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close collides with every
- *     call but the five.
+ *     weft_bind, weft_unbind, weft_publish, weft_commit, weft_settle, weft_scrub and weft_close collide with each
+ * other. With manual progress weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close collides
+ * with every call but the five.
  *   - A session belongs to the process that opened it. In a forked child every call returns WEFT_E_STATE at once and
  *     does nothing. The parent's session goes on.
  *   - Sizes are bytes in uint64_t. Times are milliseconds.
@@ -412,7 +412,7 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  *             is queued on the default stream is done first.
  * attachment  opaque bytes that travel with the weights, outside digest and layout hash, or NULL; copied. For
  *             example the raw header of a model file. At most WEFT_ATTACHMENT_MAX bytes.
- * Memory: the weights stay the caller's and must stay valid until close or rebind.
+ * Memory: the weights stay the caller's and must stay valid until close, rebind or weft_unbind.
  * Blocks: for one pass over the weights.
  * Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY, WEFT_E_SYSTEM (no thread is available),
  * WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE (also: the trainer's store has that version of the run, with
@@ -434,6 +434,18 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
  */
 WEFT_API weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
                                       const void *attachment, uint64_t attachment_bytes, uint32_t flags);
+
+/* Lets go of a rollout's weights, for an engine that gives their memory away while it sleeps.
+ *
+ * After the call weft touches no weight. The rollout leaves the trainer, and a version that was staged is dropped.
+ * weft_held goes on to name the version. A relay's children join another way. weft_bind or weft_bind_blocks binds
+ * memory with the same bits again, or with WEFT_BIND_EMPTY memory that holds no model any more. The rollout then joins
+ * anew, and gets as one update what it lacks, or a snapshot. A trainer's weights are read in weft_bind and weft_publish
+ * alone, so that a trainer needs no such call.
+ *
+ * Blocks: until a pass over the weights that is under way has ended.
+ * Errors: WEFT_E_STATE (no weights are bound, a commit waits for weft_settle), WEFT_E_ARGUMENT (a trainer's). */
+WEFT_API weft_status weft_unbind(weft_session *session);
 
 /* Closes the session: says goodbye to the other ends, stops the session's thread and gives everything back in reverse.
  *
@@ -992,6 +1004,8 @@ WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_p
  *   weft_store_put     weights -> the next version
  *   weft_store_apply   weights of any version -> weights of another, forward or back
  *   weft_store_apply_blocks  the same for the weights of one process of many
+ *   weft_store_view    slices -> the versions that these slices can have
+ *   weft_store_wait    returns when somebody wrote a file
  *   weft_store_check   proves every file
  *   weft_store_trim    removes old versions
  *
@@ -1019,6 +1033,24 @@ WEFT_API void weft_store_close(weft_store *store);
 /* Looks for what others wrote since. A file that was found damaged is looked at again. Errors: WEFT_E_FILE,
  * WEFT_E_MEMORY. */
 WEFT_API weft_status weft_store_refresh(weft_store *store);
+/* Refreshes the store until it has other files than before, or the time is over.
+ *
+ * A folder tells what is written on this host by inotify. An object server, and what other hosts write into a shared
+ * folder, is looked at after 50 ms, and after up to a second while nothing comes.
+ * timeout_ms  time to wait at most; 0: one look
+ * Returns WEFT_OK (there are other files), WEFT_AGAIN (the time is over, or a signal came). Errors: as
+ * weft_store_refresh. */
+WEFT_API weft_status weft_store_wait(weft_store *store, uint32_t timeout_ms);
+/* Has the store be that of one process of many: from here on a version is there as soon as the sources that the slices
+ * need have written it. Without a view it takes the files of all sources.
+ *
+ * A source that wrote nothing in a run may have any slice, so it is waited for.
+ * layout  layout of the whole model, as weft_store_layout returns it
+ * slices  `count` slices of the model, copied; NULL with 0: all of the model again
+ * Blocks: for the ends of one file of each source. Errors: WEFT_E_LAYOUT (no such tensor or box), WEFT_E_MEMORY, those
+ * of weft_store_refresh. */
+WEFT_API weft_status weft_store_view(weft_store *store, const weft_layout *layout, const weft_slice *slices,
+                                     uint64_t count);
 
 /* One version of a store. */
 typedef struct weft_store_entry {

@@ -58,6 +58,7 @@ typedef struct weft_naming {
 weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh);
 /* The call owns the attachment. */
 weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob *attachment, bool empty);
+weft_status weft_joint_unbind(weft_joint *joint);
 weft_status weft_joint_scrub(weft_joint *joint);
 
 /* ---- accord.c */

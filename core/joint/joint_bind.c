@@ -24,13 +24,13 @@ static weft_status check_view(const weft_joint *joint, const weft_naming *by)
 }
 
 /* Makes and checks the bindings of all ends. */
-static weft_status name_ends(weft_joint *joint, const weft_naming *by, weft_binding *fresh)
+static weft_status name_ends(weft_joint *joint, const weft_naming *by, bool empty, weft_binding *fresh)
 {
     weft_status status = check_view(joint, by);
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
         status = weft_joint_name(joint->ends[i]->division, by, joint->several, &fresh[i]);
         if (status == WEFT_OK)
-            status = weft_rollout_try(joint->ends[i], &fresh[i]);
+            status = weft_rollout_try(joint->ends[i], &fresh[i], empty);
     }
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) /* while the others were digested */
         status = weft_rollout_unstaged(joint->ends[i]);
@@ -39,31 +39,33 @@ static weft_status name_ends(weft_joint *joint, const weft_naming *by, weft_bind
 
 static weft_status bind_ends(weft_joint *joint, weft_binding *fresh, weft_blob *attachment, bool empty)
 {
-    const bool first = !joint->ends[0]->current.bound;
+    const bool first = !weft_rollout_was_bound(&joint->ends[0]->current);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
         status = weft_rollout_bind(joint->ends[i], &fresh[i], attachment, empty);
         fresh[i] = (weft_binding){0}; /* the end owns it */
     }
+    if (status == WEFT_OK && !first)
+        weft_accord_note(joint);
     if (status == WEFT_OK && first) {
         joint->whole = !empty;
         weft_accord_note(joint);
         status = weft_session_start(joint->session);
     }
     for (uint32_t i = 0; i < joint->count && first && status != WEFT_OK; i++)
-        weft_rollout_unbind(joint->ends[i]);
+        weft_rollout_bind_undo(joint->ends[i]);
     return status;
 }
 
 weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob *attachment, bool empty)
 {
-    const bool first = !joint->ends[0]->current.bound;
+    const bool first = !weft_rollout_was_bound(&joint->ends[0]->current);
     weft_binding *fresh = weft_mem_take(joint->count, sizeof *fresh);
     weft_status status = fresh ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory to bind %u sources", joint->count);
     if (status == WEFT_OK && joint->several && attachment)
         status = weft_fail(WEFT_E_ARGUMENT, "bind: with several sources there is no attachment");
     if (status == WEFT_OK)
-        status = name_ends(joint, by, fresh);
+        status = name_ends(joint, by, empty, fresh);
     const bool bound = status == WEFT_OK;
     if (bound)
         status = bind_ends(joint, fresh, first ? attachment : NULL, empty);
@@ -72,6 +74,19 @@ weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob 
     for (uint32_t i = 0; fresh && i < joint->count; i++)
         weft_binding_close(&fresh[i]);
     weft_mem_give(fresh);
+    return status;
+}
+
+weft_status weft_joint_unbind(weft_joint *joint)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
+        status = weft_rollout_settled(joint->ends[i], "weft_unbind");
+    if (status == WEFT_OK && !joint->ends[0]->current.bound)
+        status = weft_fail(WEFT_E_STATE, "unbind: no weights are bound");
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
+        weft_rollout_unbind(joint->ends[i]);
+    weft_session_changed(joint->session);
     return status;
 }
 

@@ -165,12 +165,38 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
         tell_away(rollout, status, text);
 }
 
+/* Drops a version that is proved, as if its commit were undone. */
+static void drop_staged(weft_course *course)
+{
+    if (course->state != WEFT_COURSE_STAGED)
+        return;
+    weft_course_move(course, WEFT_COURSE_ON_COMMIT);
+    weft_course_move(course, WEFT_COURSE_ON_UNDONE);
+}
+
+void weft_join_bye(weft_rollout *rollout, const char *why)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.version = rollout->current.version.number};
+    snprintf(notice.text, sizeof notice.text, "%s", why);
+    weft_wire_put_notice(&out, &notice);
+    if (rollout->joining.state == WEFT_JOIN_JOINED)
+        weft_rollout_send(&rollout->joining, WEFT_MESSAGE_BYE, &out);
+}
+
+void weft_join_rest(weft_rollout *rollout, const char *why)
+{
+    drop_staged(&rollout->course);
+    weft_join_bye(rollout, why);
+    weft_control_flush(&rollout->joining.control); /* what does not go out now is a lost connection to the trainer */
+    weft_log(WEFT_LOG_INFO, "leaves the trainer: %s", why);
+    leave(rollout, WEFT_OK, why);
+}
+
 void weft_join_again(weft_rollout *rollout, const char *why)
 {
-    if (rollout->course.state == WEFT_COURSE_STAGED) {
-        weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT); /* dropped, as if it were undone */
-        weft_course_move(&rollout->course, WEFT_COURSE_ON_UNDONE);
-    }
+    drop_staged(&rollout->course);
     weft_log(WEFT_LOG_INFO, "joins source %u again: %s",
              rollout->joining.route.source ? rollout->joining.route.source - 1 : 0, why);
     leave(rollout, WEFT_E_PEER_LOST, why);

@@ -78,6 +78,10 @@ void weft_join_close(weft_intake *intake, weft_joining *joining);
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 /* Closes the connection and everything on it, and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
+/* Says goodbye, if the rollout is joined. */
+void weft_join_bye(weft_rollout *rollout, const char *why);
+/* Says goodbye and drops what came, also a version that is proved. The next steps dial again. */
+void weft_join_rest(weft_rollout *rollout, const char *why);
 /* Joins again because of this end, without a fault of anybody's: what came is dropped, also a version that is proved.
  */
 void weft_join_again(weft_rollout *rollout, const char *why);

@@ -243,13 +243,9 @@ static void let_go(weft_rollout *rollout)
 
 void weft_rollout_leave(weft_rollout *rollout, uint64_t deadline_ns)
 {
-    uint8_t body[64];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.version = rollout->current.version.number, .text = "the rollout closes"};
     let_go(rollout);
     if (rollout->joining.state == WEFT_JOIN_JOINED) {
-        weft_wire_put_notice(&out, &notice);
-        weft_rollout_send(&rollout->joining, WEFT_MESSAGE_BYE, &out);
+        weft_join_bye(rollout, "the rollout closes");
         while (weft_control_flush(&rollout->joining.control) == WEFT_OK &&
                weft_control_wants_write(&rollout->joining.control) && weft_clock_ns() < deadline_ns)
             weft_clock_pass(WEFT_NS_PER_MS);

@@ -41,6 +41,7 @@ typedef struct weft_relay_hooks {
 typedef struct weft_current {
     weft_binding weights;
     bool bound;
+    bool away;  /* weft_unbind was called: version and digests say what the weights were */
     bool known; /* version and digests say what the weights are */
     weft_version version;
     uint64_t *digests; /* digests of the weights, one for each part */
@@ -102,14 +103,22 @@ void weft_rollout_leave(weft_rollout *rollout, uint64_t deadline_ns);
 void weft_rollout_give_back(weft_rollout *rollout);
 
 /* ---- rollout_bind.c, rollout_commit.c, rollout_end.c: the public calls, under the lock */
-/* Checks that weights may be bound: at first that they fit, later that they have the bits of the version held. */
-weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh);
+/* Returns true if weights were bound before, so that others must have their bits. */
+static inline bool weft_rollout_was_bound(const weft_current *current)
+{
+    return current->bound || current->away;
+}
+/* Checks that weights may be bound: at first that they fit, later that they have the bits of the version held. After
+ * weft_rollout_unbind they may be `empty`. */
+weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh, bool empty);
 /* Returns WEFT_OK, or WEFT_E_STATE because a version is staged, so that weights may not be bound again now. */
 weft_status weft_rollout_unstaged(const weft_rollout *rollout);
 /* Binds weights that weft_rollout_try let pass, and owns the binding then. Before the first bind the weights are
  * digested, unless they are `empty`. Errors of the first bind: WEFT_E_MEMORY, those of weft_session_digest. */
 weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_blob *attachment, bool empty);
 /* Takes a first bind back. */
+void weft_rollout_bind_undo(weft_rollout *rollout);
+/* Lets the weights go, and leaves the trainer until others are bound. */
 void weft_rollout_unbind(weft_rollout *rollout);
 /* Tells why nothing will ever come. */
 weft_status weft_rollout_check_end(const weft_rollout *rollout);

@@ -7,6 +7,13 @@
 
 /* ---- bind */
 
+/* The thread makes a pass of its own over the weights, and ends it. */
+static void await_digests(weft_rollout *rollout)
+{
+    while (rollout->current.digesting)
+        pthread_cond_wait(&rollout->session->changed, &rollout->session->lock);
+}
+
 /* Digests a binding on the caller's thread, outside the lock: a pass over the weights must not silence heartbeats.
  * Gives the caller the parts' digests, to be given back. */
 static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *binding, uint64_t **digests,
@@ -19,8 +26,7 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_session_digest(&session->calls, binding, *digests, root);
     pthread_mutex_lock(&session->lock);
-    while (rollout->current.digesting) /* the thread makes a pass of its own and ends it */
-        pthread_cond_wait(&session->changed, &session->lock);
+    await_digests(rollout);
     weft_rollout_end(rollout, status);
     return status;
 }
@@ -51,17 +57,19 @@ static weft_status try_again(weft_rollout *rollout, const weft_binding *fresh)
     return status;
 }
 
-weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh)
+weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh, bool empty)
 {
     weft_status status = weft_binding_apart(fresh);
     if (status == WEFT_OK)
         status = weft_session_check(rollout->session, fresh);
     if (status == WEFT_OK)
         status = weft_rollout_settled(rollout, "weft_bind");
-    return status == WEFT_OK && rollout->current.bound ? try_again(rollout, fresh) : status;
+    const bool other = rollout->current.away && empty;
+    return status == WEFT_OK && weft_rollout_was_bound(&rollout->current) && !other ? try_again(rollout, fresh)
+                                                                                    : status;
 }
 
-void weft_rollout_unbind(weft_rollout *rollout)
+void weft_rollout_bind_undo(weft_rollout *rollout)
 {
     rollout->current.known = rollout->current.bound = false;
     weft_blob_drop(rollout->current.attachment);
@@ -70,15 +78,44 @@ void weft_rollout_unbind(weft_rollout *rollout)
     memset(&rollout->current.weights, 0, sizeof rollout->current.weights);
 }
 
+void weft_rollout_unbind(weft_rollout *rollout)
+{
+    weft_current *current = &rollout->current;
+    await_digests(rollout);
+    weft_join_rest(rollout, "the weights are unbound");
+    weft_binding_close(&current->weights);
+    memset(&current->weights, 0, sizeof current->weights);
+    current->bound = false;
+    current->away = true;
+}
+
+/* Binds other memory of the bits held, or after weft_rollout_unbind memory that holds nothing. */
+static void bind_again(weft_rollout *rollout, const weft_binding *fresh, bool empty)
+{
+    weft_current *current = &rollout->current;
+    if (current->bound)
+        weft_binding_close(&current->weights);
+    current->weights = *fresh;
+    if (!current->away)
+        return;
+    current->known = current->known && !empty;
+    if (empty)
+        current->version = (weft_version){0, 0, 0};
+    current->away = false;
+    current->bound = true;
+    rollout->joining.retry_ns = 0;
+    rollout->joining.away_since_ns = weft_clock_ns();
+    weft_session_wake(rollout->session);
+}
+
 weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_blob *attachment, bool empty)
 {
-    const bool again = rollout->current.bound;
     weft_status status = WEFT_OK;
-    if (again)
-        weft_binding_close(&rollout->current.weights);
-    rollout->current.weights = *fresh;
-    if (again)
+    if (weft_rollout_was_bound(&rollout->current)) {
+        bind_again(rollout, fresh, empty);
         return WEFT_OK;
+    }
+    rollout->current.weights = *fresh;
     rollout->current.attachment = attachment;
     if (!empty)
         status = weft_session_digest(&rollout->session->calls, &rollout->current.weights, rollout->current.digests,
@@ -87,7 +124,7 @@ weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_b
     rollout->current.bound = status == WEFT_OK;
     rollout->joining.away_since_ns = weft_clock_ns();
     if (status != WEFT_OK)
-        weft_rollout_unbind(rollout);
+        weft_rollout_bind_undo(rollout);
     return status;
 }
 
@@ -109,8 +146,9 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
     char name[WEFT_PART_TEXT];
     if (rollout->session->ended != WEFT_OK)
         return weft_rollout_ended(rollout->session);
-    if (!rollout->current.known)
-        return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
+    if (!rollout->current.bound || !rollout->current.known)
+        return weft_fail(WEFT_E_STATE, "scrub: %s",
+                         rollout->current.bound ? "nothing is held" : "no weights are bound");
     weft_status status = weft_rollout_settled(rollout, "weft_scrub");
     if (status == WEFT_OK)
         status = digest_unlocked(rollout, &rollout->current.weights, &digests, &root);

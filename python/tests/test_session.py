@@ -225,6 +225,32 @@ with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b"
             take(rollout, 1)
             self.assertTrue(same(trained, moved))
 
+    def test_an_engine_that_sleeps(self):
+        trained, served = weights(), weights()
+        with pair(trained, served) as (trainer, rollout):
+            held = rollout.held
+            rollout.unbind()
+            self.assertEqual(rollout.held, held)
+            with self.assertRaises(weft.CallError):
+                rollout.staged(timeout=0)
+            with self.assertRaises(weft.CallError):
+                rollout.commit(1)
+            change(trained, 1)
+            trainer.publish(1)
+            other = weights()
+            rollout.bind(other)
+            take(rollout, 1)
+            self.assertTrue(same(trained, other))
+            rollout.unbind()
+            emptied = weights()
+            for array in arrays(emptied).values():
+                array[...] = 0
+            with self.assertRaises(weft.Error):
+                rollout.bind(emptied)
+            rollout.bind(emptied, empty=True)
+            take(rollout, 1)
+            self.assertTrue(same(trained, emptied))
+
     def test_attachments_travel(self):
         trained = weights()
         with pair(trained) as (trainer, rollout):

@@ -165,6 +165,7 @@ weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t 
 uint64_t attachment_bytes, uint32_t flags);
 weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
 const void *attachment, uint64_t attachment_bytes, uint32_t flags);
+weft_status weft_unbind(weft_session *session);
 weft_status weft_close(weft_session *session);
 typedef struct weft_update_info {
 size_t size;
@@ -402,6 +403,9 @@ uint64_t anchors;
 weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store);
 void weft_store_close(weft_store *store);
 weft_status weft_store_refresh(weft_store *store);
+weft_status weft_store_wait(weft_store *store, uint32_t timeout_ms);
+weft_status weft_store_view(weft_store *store, const weft_layout *layout, const weft_slice *slices,
+uint64_t count);
 typedef struct weft_store_entry {
 weft_version version;
 weft_version base;

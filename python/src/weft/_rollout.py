@@ -6,7 +6,7 @@ from typing import Any, Callable, TypeVar
 
 from . import _binding, _records, _wait
 from ._aside import aside
-from ._layout import Layout, Named
+from ._layout import Layout
 from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
 from ._session import Log, Session, Sources, _boxes
@@ -66,6 +66,13 @@ class Rollout(Session):
     def bind(self, named: _binding.Bindable, attachment: Any = None, empty: bool = False) -> None:
         """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights."""
         self._bind(named, attachment, empty)
+
+    def unbind(self) -> None:
+        """Lets go of the tensors, for an engine that gives their memory away while it sleeps. After the call weft touches
+        none of them, and the rollout has left the trainer. bind() brings it back: with the same bits, or `empty`."""
+        with self._handle as session:
+            check(lib.weft_unbind(session))
+        self._binding = None
 
     def staged(self, timeout: float | None = 0.0) -> Staged | None:
         """The version that is whole, proved and ready to commit, or None if none comes in `timeout` seconds. Its number

@@ -10,7 +10,7 @@ from . import _binding, _records, _wait
 from ._aside import aside
 from ._callbacks import Carrier, log_callback
 from ._handle import Handle
-from ._layout import Layout, Named
+from ._layout import Layout
 from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Event, Peer, Stats, Version
 from ._site import Site

@@ -6,7 +6,7 @@ from typing import Any, Iterable
 
 from . import _binding, _records, _wait
 from ._aside import aside
-from ._layout import Layout, Named
+from ._layout import Layout
 from ._library import NULL, check, ffi, lib, sized
 from ._records import Update
 from ._session import Log, Session, _bytes_of, _boxes

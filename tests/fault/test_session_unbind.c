@@ -1,0 +1,265 @@
+/* Weights that are unbound: weft touches none of them, which pages without access prove, and the rollout comes back
+ * with the bits that it had, or with nothing. */
+#include "tests/support/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "tests/support/source_world.h"
+
+/* ---- memory that can be taken from under weft */
+
+static struct {
+    void *at;
+    uint64_t bytes;
+} pages;
+
+static void *pages_take(uint64_t bytes)
+{
+    pages.bytes = bytes;
+    pages.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages.at != MAP_FAILED);
+    return pages.at;
+}
+
+static void pages_give(void *memory)
+{
+    munmap(memory, pages.bytes);
+}
+
+static void pages_write(void *to, const void *from, uint64_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+static void pages_read(void *to, const void *from, uint64_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+static const fleet_far far_pages = {pages_take, pages_give, pages_write, pages_read};
+
+static void pages_allow(bool access)
+{
+    assert_int_equal(mprotect(pages.at, pages.bytes, access ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+}
+
+/* ---- a fleet of one rollout */
+
+static fleet *begin(fleet_size size, const char *const *overrides)
+{
+    fleet *f = fleet_open(size, overrides);
+    f->rollouts[0].far = &far_pages;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    return f;
+}
+
+static int setup(void **state)
+{
+    *state = begin(FLEET_TILES, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static weft_session *rollout(fleet *f)
+{
+    return f->rollouts[0].session;
+}
+
+static void sleep_now(fleet *f)
+{
+    assert_int_equal(weft_unbind(rollout(f)), WEFT_OK);
+    pages_allow(false);
+}
+
+static weft_status bind_again(fleet *f, uint32_t flags)
+{
+    return fleet_model_bind(&f->rollouts[0].model, rollout(f), NULL, flags);
+}
+
+/* ---- tests */
+
+/* It gets as one update what it lacks. */
+static void what_it_lacks_comes_at_once(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info info = {.size = sizeof info};
+    weft_version before, after;
+    assert_int_equal(weft_held(rollout(f), &before), WEFT_OK);
+    sleep_now(f);
+    fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    for (int i = 0; i < 3; i++)
+        fleet_publish(f, 20);
+    assert_int_equal(weft_held(rollout(f), &after), WEFT_OK);
+    assert_memory_equal(&after, &before, sizeof after);
+    pages_allow(true);
+    assert_int_equal(bind_again(f, 0), WEFT_OK);
+    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(info.kind, WEFT_STAGED_UPDATE);
+    assert_int_equal(info.base.number, before.number);
+    assert_int_equal(info.target.number, f->newest);
+    fleet_catch_up(f, 0);
+    fleet_check(f, 0);
+    assert_int_equal(weft_scrub(rollout(f)), WEFT_OK);
+}
+
+static void other_calls_say_so(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info info = {.size = sizeof info};
+    assert_int_equal(weft_unbind(f->trainer.session), WEFT_E_ARGUMENT);
+    fleet_publish(f, 20);
+    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(weft_commit(rollout(f), info.target.number, NULL, WEFT_COMMIT_HOLD, NULL), WEFT_OK);
+    assert_int_equal(weft_unbind(rollout(f)), WEFT_E_STATE);
+    assert_non_null(strstr(weft_last_error(), "call weft_settle first"));
+    assert_int_equal(weft_settle(rollout(f), WEFT_SETTLE_UNDO, NULL, NULL), WEFT_OK);
+    sleep_now(f); /* the version that is staged goes */
+    assert_int_equal(weft_staged(rollout(f), 0, &info), WEFT_E_STATE);
+    assert_non_null(strstr(weft_last_error(), "no weights are bound"));
+    assert_int_equal(weft_commit(rollout(f), info.target.number, NULL, 0, NULL), WEFT_E_STATE);
+    assert_int_equal(weft_scrub(rollout(f)), WEFT_E_STATE);
+    assert_int_equal(weft_unbind(rollout(f)), WEFT_E_STATE);
+    pages_allow(true);
+    assert_int_equal(bind_again(f, 0), WEFT_OK);
+    fleet_catch_up(f, 0);
+    fleet_check(f, 0);
+}
+
+/* Other bits are refused, and the rollout stays as it was. Memory that holds nothing is filled. */
+static void other_bits_are_refused(void **state)
+{
+    fleet *f = *state;
+    weft_version held;
+    sleep_now(f);
+    pages_allow(true);
+    memset(pages.at, 0x5a, pages.bytes);
+    assert_int_equal(bind_again(f, 0), WEFT_E_BASE);
+    assert_int_equal(weft_scrub(rollout(f)), WEFT_E_STATE);
+    fleet_publish(f, 20);
+    assert_int_equal(bind_again(f, WEFT_BIND_EMPTY), WEFT_OK);
+    assert_int_equal(weft_held(rollout(f), &held), WEFT_E_STATE);
+    fleet_catch_up(f, 0);
+    fleet_check(f, 0);
+    assert_int_equal(weft_scrub(rollout(f)), WEFT_OK);
+}
+
+/* The engine sleeps at any moment of a stream of updates, and wakes again. */
+static void at_any_moment(void **state)
+{
+    fleet *f = *state;
+    uint64_t seed = 5;
+    for (int i = 0; i < 60; i++) {
+        fleet_publish(f, i % 3 ? 300 : 3);
+        const uint64_t spin_ns = weft_clock_ns() + fleet_below(&seed, 3 * WEFT_NS_PER_MS);
+        while (weft_clock_ns() < spin_ns)
+            ;
+        sleep_now(f);
+        fleet_publish(f, 10);
+        fleet_sleep_ms((uint32_t)fleet_below(&seed, 3));
+        pages_allow(true);
+        assert_int_equal(bind_again(f, 0), WEFT_OK);
+        if (i % 4 == 0) {
+            fleet_catch_up(f, 0);
+            fleet_check(f, 0);
+        }
+    }
+    fleet_catch_up(f, 0);
+    fleet_check(f, 0);
+    assert_int_equal(weft_scrub(rollout(f)), WEFT_OK);
+}
+
+static void closed_while_it_sleeps(void **state)
+{
+    fleet *f = *state;
+    sleep_now(f);
+    assert_int_equal(weft_close(rollout(f)), WEFT_OK);
+    f->rollouts[0].session = NULL;
+    pages_allow(true);
+}
+
+/* ---- of several sources */
+
+static source_world w;
+
+static void round_of(source_world *world)
+{
+    for (unsigned i = 0; i < world->source_count; i++)
+        if (world->sources[i].session)
+            source_step(world, world->sources[i].session);
+    if (!world->ranks[0].blocked) /* its own commit makes its steps */
+        source_step(world, world->ranks[0].session);
+}
+
+static void follow_to(uint64_t number)
+{
+    weft_version held = {0};
+    for (unsigned i = 0; i < 4000 && held.number != number; i++) {
+        weft_staged_info info = {.size = sizeof info};
+        w.now_ns += WEFT_NS_PER_MS;
+        round_of(&w);
+        w.ranks[0].blocked = weft_staged(w.ranks[0].session, 0, &info) == WEFT_OK;
+        if (w.ranks[0].blocked)
+            weft_commit(w.ranks[0].session, info.target.number, NULL, 0, NULL);
+        w.ranks[0].blocked = false;
+        weft_held(w.ranks[0].session, &held);
+    }
+    assert_int_equal(held.number, number);
+    source_check(&w, &w.ranks[0]);
+}
+
+static void publish(uint32_t per_mille)
+{
+    source_publish(&w, per_mille);
+    for (unsigned i = 0; i < w.source_count; i++)
+        source_go_to(&w, &w.sources[i], w.newest);
+}
+
+static void a_rank_of_several_sources(void **state)
+{
+    (void)state;
+    source_world_open(&w, 3);
+    w.turn = round_of;
+    source_run_begin(&w, 3, 5);
+    w.rank_count = 1;
+    source_rank_join(&w, 0, NULL, w.dense);
+    for (uint64_t number = 6; number < 10; number += 2) {
+        publish(100);
+        follow_to(number);
+        assert_int_equal(weft_unbind(w.ranks[0].session), WEFT_OK);
+        publish(30);
+        for (int i = 0; i < 100; i++) {
+            w.now_ns += WEFT_NS_PER_MS;
+            round_of(&w);
+        }
+        source_check(&w, &w.ranks[0]); /* as it was */
+        uint8_t *old = w.ranks[0].has.dense;
+        part_move(&w, &w.ranks[0].has);
+        free(old);
+        part_bind(&w, &w.ranks[0].has, w.ranks[0].session, number == 6 ? 0 : WEFT_BIND_EMPTY);
+        follow_to(number + 1);
+    }
+    source_world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_it_lacks_comes_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_calls_say_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_bits_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(at_any_moment, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_while_it_sleeps, setup, teardown),
+        cmocka_unit_test(a_rank_of_several_sources),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
