@@ -167,32 +167,71 @@ void source_go_to(source_world *w, source *s, uint64_t number)
     s->published = number;
 }
 
-/* Deals every tensor out: whole, or its rows or columns. Rows of a packed dtype stay whole. */
+/* Adds elements of a tensor from `from` to `to`, in row-major order: at most three boxes. */
+static void add_elements(part *p, weft_slice whole, uint64_t from, uint64_t to)
+{
+    const uint64_t columns = whole.columns;
+    while (from < to) {
+        weft_slice box = whole;
+        box.row = from / columns;
+        box.column = from % columns;
+        box.rows = box.column == 0 && to - from >= columns ? (to - from) / columns : 1;
+        box.columns = box.column == 0 && to - from >= columns ? columns : to - from;
+        if (box.column + box.columns > columns)
+            box.columns = columns - box.column;
+        part_add(p, box);
+        from += box.rows * box.columns;
+    }
+}
+
+/* Deals a tensor's elements out as flat ranges, as ZeRO does. */
+static void deal_elements(source_world *w, weft_slice whole, unsigned first)
+{
+    const uint64_t elements = whole.rows * whole.columns;
+    uint64_t from = 0;
+    for (unsigned i = 0; i < w->source_count; i++) {
+        const bool last = i + 1 == w->source_count;
+        const uint64_t to = last ? elements : from + source_below(w, elements - from + 1);
+        add_elements(&w->sources[(first + i) % w->source_count].has, whole, from, to);
+        from = to;
+    }
+}
+
+/* Deals a tensor's rows or columns out. */
+static void deal_boxes(source_world *w, weft_slice left, unsigned first, bool rows)
+{
+    for (unsigned i = 0; i < w->source_count; i++) {
+        weft_slice slice = left;
+        const bool last = i + 1 == w->source_count;
+        if (rows && !last)
+            slice.rows = source_below(w, left.rows + 1);
+        if (!rows && !last)
+            slice.columns = source_below(w, left.columns + 1);
+        part_add(&w->sources[(first + i) % w->source_count].has, slice);
+        left.row += rows ? slice.rows : 0;
+        left.rows -= rows ? slice.rows : 0;
+        left.column += rows ? 0 : slice.columns;
+        left.columns -= rows ? 0 : slice.columns;
+    }
+}
+
+/* Deals every tensor out: whole, or its rows, its columns or ranges of its elements. Packed dtypes stay whole. */
 static void deal(source_world *w)
 {
+    enum { WHOLE, ROWS, COLUMNS, ELEMENTS, KINDS };
     for (unsigned i = 0; i < w->source_count; i++)
         part_open(w, &w->sources[i].has);
     for (uint64_t t = 0; t < w->layout->count; t++) {
         const weft_slice whole = weft_slice_whole(w->layout, t);
         const bool packed = w->layout->entries[t].row->bits % 8 != 0;
-        const uint64_t kind = packed ? 0 : source_below(w, 3);
+        const uint64_t kind = packed ? WHOLE : source_below(w, KINDS);
         const unsigned first = (unsigned)source_below(w, w->source_count);
-        weft_slice left = whole;
-        for (unsigned i = 0; i < w->source_count; i++) {
-            weft_slice slice = left;
-            const bool last = i + 1 == w->source_count || kind == 0;
-            if (kind == 1 && !last)
-                slice.rows = source_below(w, left.rows + 1);
-            if (kind == 2 && !last)
-                slice.columns = source_below(w, left.columns + 1);
-            part_add(&w->sources[(first + i) % w->source_count].has, slice);
-            if (kind == 0)
-                break;
-            left.row += kind == 1 ? slice.rows : 0;
-            left.rows -= kind == 1 ? slice.rows : 0;
-            left.column += kind == 2 ? slice.columns : 0;
-            left.columns -= kind == 2 ? slice.columns : 0;
-        }
+        if (kind == WHOLE)
+            part_add(&w->sources[first].has, whole);
+        else if (kind == ELEMENTS)
+            deal_elements(w, whole, first);
+        else
+            deal_boxes(w, whole, first, kind == ROWS);
     }
 }
 
