@@ -10,10 +10,14 @@
 
 static source_world w;
 
+/* The first source takes one turn of so many. */
+static unsigned slower = 1;
+
 static void turns(source_world *world)
 {
+    world->rounds++;
     for (unsigned i = 0; i < world->source_count; i++)
-        if (world->sources[i].session)
+        if (world->sources[i].session && (i > 0 || world->rounds % slower == 0))
             source_step(world, world->sources[i].session);
     for (unsigned i = 0; i < world->rank_count; i++)
         if (world->ranks[i].session && !world->ranks[i].blocked)
@@ -275,6 +279,38 @@ static void a_long_hold_is_told_once(void **state)
     assert_int_equal(held_number(), 6);
 }
 
+/* One source has a tenth of the others' turns, and versions come faster than it sends them. The numbers in between are
+ * merged, and a version is no older at its commit than the newest of two commits before: one merge, and one transfer.
+ */
+static void a_slow_source_delays_by_one_merge_and_one_transfer(void **state)
+{
+    uint64_t newest_at[3] = {0}, merged = 0, commits = 0;
+    (void)state;
+    join_same(false);
+    slower = 10;
+    for (unsigned i = 0; i < 6000; i++) {
+        weft_staged_info info = {.size = sizeof info};
+        weft_version held;
+        round_of();
+        if (i % 4 == 0 && w.newest < 200) {
+            source_publish(&w, 50);
+            go_all(w.newest);
+        }
+        if (weft_staged(rank_session(), 0, &info) != WEFT_OK)
+            continue;
+        const uint64_t before = held_number();
+        assert_int_equal(weft_commit(rank_session(), info.target.number, NULL, 0, &held), WEFT_OK);
+        source_check(&w, &w.ranks[0]);
+        assert_true(held.number >= newest_at[(commits + 1) % 3]);
+        newest_at[commits % 3] = w.newest;
+        merged += held.number - before > 1;
+        commits++;
+    }
+    slower = 1;
+    assert_true(commits >= 10 && merged >= commits / 2);
+    assert_int_equal(held_number(), w.newest);
+}
+
 /* Weights that moved are bound again at all sources, or at none. */
 static void weights_are_bound_again(void **state)
 {
@@ -367,6 +403,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_one_passes_over_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gap_is_no_news_without_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_hold_is_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_slow_source_delays_by_one_merge_and_one_transfer, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_are_bound_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_dies_is_named_and_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(each_source_is_described, setup, teardown),
