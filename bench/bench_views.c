@@ -1,5 +1,6 @@
 /* bench_views.c - what views cost their source: CPU of weft_publish with ranks of three view families (4, 2 and 1 of
- * the model by rows) beside that with ranks of one family, in the same rounds. Prints a JSON object.
+ * the model by rows) beside that with ranks of one family, in the same rounds. And what parts cost: CPU of four sources
+ * of a quarter each beside one source of all, without ranks. Prints a JSON object.
  *
  *   bench_views [--params M] [--updates K]
  *
@@ -81,6 +82,16 @@ static weft_slice slice_of(const weft_layout *layout, uint64_t tensor, uint32_t 
                     : (weft_slice){tensor, 0, 1, columns / PARTS * first, columns / PARTS * take};
 }
 
+static const uint8_t *data_of(const weft_layout *layout, const weft_piece *whole, const weft_slice *slice)
+{
+    weft_tensor tensor;
+    uint64_t columns;
+    bench_need(weft_layout_tensor(layout, slice->tensor, &tensor), "a tensor");
+    const uint64_t elements = rows_of(&tensor, &columns) * columns;
+    const uint64_t width = weft_layout_tensor_bytes(layout, slice->tensor) / elements;
+    return (const uint8_t *)whole[slice->tensor].data + (slice->row * columns + slice->column) * width;
+}
+
 static void rank_open(const weft_model *model, const weft_site *site, source *s, uint32_t first, uint32_t take)
 {
     uint64_t count, at = 0, columns;
@@ -97,10 +108,9 @@ static void rank_open(const weft_model *model, const weft_site *site, source *s,
         bench_need(weft_layout_tensor(layout, t, &tensor), "a tensor");
         const uint64_t elements = rows_of(&tensor, &columns) * columns, all = weft_layout_tensor_bytes(layout, t);
         slices[t] = slice_of(layout, t, first, take);
-        const uint64_t width = all / elements, skip = (slices[t].row * columns + slices[t].column) * width;
-        const uint64_t bytes = slices[t].rows * slices[t].columns * width;
+        const uint64_t bytes = slices[t].rows * slices[t].columns * (all / elements);
         blocks[t] = (weft_block){.slice = slices[t], .data = image + at};
-        memcpy(image + at, (const uint8_t *)from[t].data + skip, bytes);
+        memcpy(image + at, data_of(layout, from, &slices[t]), bytes);
         at += (bytes + 63) & ~UINT64_C(63);
     }
     weft_options options = {.size = sizeof options, .slices = take < PARTS ? slices : NULL, .slice_count = count};
@@ -180,6 +190,62 @@ static void source_close(source *s)
     weft_close(s->trainer);
 }
 
+/* ---- sources of parts, without ranks */
+
+/* Opens a trainer of a part of the model, where the model lies. */
+static weft_session *part_open(const weft_model *model, const weft_site *site, uint32_t first, uint32_t take)
+{
+    uint64_t count;
+    const weft_layout *layout = weft_model_layout(model);
+    const weft_piece *whole = weft_model_pieces(model, &count);
+    weft_slice *slices = calloc(count, sizeof *slices);
+    weft_block *blocks = calloc(count, sizeof *blocks);
+    weft_session *trainer;
+    if (!slices || !blocks)
+        bench_die("no memory for a source");
+    for (uint64_t t = 0; t < count; t++) {
+        slices[t] = slice_of(layout, t, first, take);
+        blocks[t] = (weft_block){.slice = slices[t], .data = (void *)(uintptr_t)data_of(layout, whole, &slices[t])};
+    }
+    const weft_options options = {.size = sizeof options, .slices = slices, .slice_count = count, .run = 1};
+    bench_need(weft_trainer_open(site, layout, &options, &trainer), "open a source");
+    bench_need(weft_bind_blocks(trainer, blocks, count, NULL, 0, 0), "bind a source");
+    free(blocks);
+    free(slices);
+    return trainer;
+}
+
+static double parts_publish(weft_session *const *parts, uint32_t count, uint64_t version)
+{
+    const double begun = cpu_ms();
+    for (uint32_t i = 0; i < count; i++)
+        bench_need(weft_publish(parts[i], version, NULL, NULL, NULL), "publish a part");
+    return cpu_ms() - begun;
+}
+
+/* Measures one source of all and four of a quarter each, in turn. */
+static void parts_measure(weft_model *model, unsigned long updates, double spent[2][BENCH_ROUNDS_MAX])
+{
+    weft_session *all, *parts[PARTS];
+    weft_site *site = site_of(NULL);
+    all = part_open(model, site, 0, PARTS);
+    for (uint32_t i = 0; i < PARTS; i++)
+        parts[i] = part_open(model, site, i, 1);
+    weft_site_free(site);
+    for (uint64_t version = 1; version <= updates + 1; version++) {
+        const uint64_t at = version > 1 ? version - 2 : 0;
+        bench_need(weft_synth_step(model, CHANGED, version, NULL), "make a step");
+        for (uint32_t i = 0; i < 2; i++)
+            if ((version + i) % 2)
+                spent[0][at] = parts_publish(&all, 1, version);
+            else
+                spent[1][at] = parts_publish(parts, PARTS, version);
+    }
+    for (uint32_t i = 0; i < PARTS; i++)
+        weft_close(parts[i]);
+    weft_close(all);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option known[] = {{"params", 1, NULL, 'p'}, {"updates", 1, NULL, 'u'}, {0}};
@@ -213,11 +279,13 @@ int main(int argc, char **argv)
         }
     }
     const double one = bench_median(spent[0], (int)updates), three = bench_median(spent[1], (int)updates);
-    printf(
-        "{\"params\": %lu, \"updates\": %lu, \"one_family_ms\": %.3f, \"three_families_ms\": %.3f, \"ratio\": %.3f}\n",
-        params, updates, one, three, three / one);
     for (uint32_t i = 0; i < 2; i++)
         source_close(&sources[i]);
+    parts_measure(model, updates, spent);
+    const double whole = bench_median(spent[0], (int)updates), parts = bench_median(spent[1], (int)updates);
+    printf("{\"params\": %lu, \"updates\": %lu, \"one_family_ms\": %.3f, \"three_families_ms\": %.3f, "
+           "\"ratio\": %.3f, \"one_source_ms\": %.3f, \"four_sources_ms\": %.3f, \"sources_ratio\": %.3f}\n",
+           params, updates, one, three, three / one, whole, parts, parts / whole);
     weft_model_close(model);
     return 0;
 }
