@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "bench/fabric/meet.h"
 #include "output.h"
@@ -37,13 +38,13 @@ static weft_link_options link_of(const plan *plan)
     return options;
 }
 
-static weft_status measure(const plan *plan, int fd, const char *other, weft_fabric_found *found)
+static weft_status measure(const plan *plan, weft_bench_line *line, const char *other, weft_fabric_found *found)
 {
     weft_bench_fabric_terms terms = {.provider = plan->provider,
                                      .link = link_of(plan),
                                      .runs = (uint32_t)plan->args->runs,
                                      .bytes = plan->args->megabytes * 1000000,
-                                     .fd = fd};
+                                     .line = line};
     *found = (weft_fabric_found){.provider = plan->provider, .address = plan->address, .other = other};
     return weft_bench_fabric_measure(&terms, &found->figures);
 }
@@ -51,17 +52,18 @@ static weft_status measure(const plan *plan, int fd, const char *other, weft_fab
 /* Once it has come, what fails is told by the end that measures; before, here. */
 static int be_other_end(const plan *plan, const char *bound, int grave)
 {
-    int fd = -1, nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    weft_bench_line line = {.fd = -1};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (nowhere >= 0)
         dup2(nowhere, STDERR_FILENO);
-    weft_status status = weft_bench_meet_dial(bound, &fd);
+    weft_status status = weft_bench_meet_dial(bound, &line.fd);
     if (status != WEFT_OK) {
         const char *why = weft_last_error();
         return write(grave, why, strlen(why)) < 0 ? 2 : 1;
     }
     const weft_link_options options = link_of(plan);
-    return weft_bench_fabric_serve(plan->provider, &options, fd) == WEFT_OK ? 0 : 1;
+    return weft_bench_fabric_serve(plan->provider, &options, &line) == WEFT_OK ? 0 : 1;
 }
 
 /* Before either end knows a fabric. */
@@ -81,21 +83,21 @@ static weft_status fork_other_end(const plan *plan, const char *bound, pid_t *ch
 static weft_status measure_here(const plan *plan, weft_fabric_found *found)
 {
     char bound[64];
-    int listener = -1, fd = -1, grave = -1, code;
+    int listener = -1, grave = -1, code;
+    weft_bench_line line = {.fd = -1}; /* this host's own processes prove nothing to each other */
     pid_t child = -1;
     weft_status status = weft_bench_meet_listen("127.0.0.1:0", &listener, bound);
     if (status != WEFT_OK)
         return status;
     status = fork_other_end(plan, bound, &child, &grave);
     if (status == WEFT_OK)
-        status = weft_bench_meet_accept(listener, grave, &fd);
+        status = weft_bench_meet_accept(listener, grave, &line.fd);
     close(listener);
     if (grave >= 0)
         close(grave);
     if (status == WEFT_OK)
-        status = measure(plan, fd, "a process here", found);
-    if (fd >= 0)
-        close(fd); /* its end too, if it still waits */
+        status = measure(plan, &line, "a process here", found);
+    weft_bench_line_close(&line); /* its end too, if it still waits */
     if (child > 0 && status != WEFT_OK)
         kill(child, SIGKILL);
     if (child > 0)
@@ -103,22 +105,53 @@ static weft_status measure_here(const plan *plan, weft_fabric_found *found)
     return status;
 }
 
+/* Says who was turned away, once a second at most, because whoever reaches the port causes such lines. */
+static void say_refused(const char *from, uint64_t *said_ns)
+{
+    const uint64_t now_ns = weft_clock_ns();
+    if (*said_ns && now_ns < *said_ns + 1000 * WEFT_NS_PER_MS)
+        return;
+    *said_ns = now_ns;
+    weft_output_say("weft: refused: %s: %s", from, weft_last_error());
+}
+
+/* Waits for the peer, however many others come. */
+static weft_status wait_for_peer(const plan *plan, int listener, weft_bench_line *line)
+{
+    uint64_t said_ns = 0;
+    for (;;) {
+        char from[64];
+        int fd = -1;
+        weft_status status = weft_bench_meet_accept(listener, -1, &fd);
+        if (status != WEFT_OK)
+            return status;
+        if (weft_bench_meet_remote(fd, from, sizeof from) != WEFT_OK)
+            snprintf(from, sizeof from, "?");
+        if (weft_bench_line_admit(line, fd, plan->args->peer) == WEFT_OK)
+            return WEFT_OK;
+        say_refused(from, &said_ns);
+    }
+}
+
 static weft_status measure_with_peer(const plan *plan, weft_fabric_found *found)
 {
     char bound[64];
-    int listener = -1, fd = -1;
-    weft_status status = weft_bench_meet_listen(plan->listen, &listener, bound);
-    if (status != WEFT_OK)
-        return status;
-    weft_output_say("weft: waiting on %s for `weft bench fabric SITE.ini --peer %s --join`", bound, plan->args->peer);
-    status = weft_bench_meet_accept(listener, -1, &fd);
-    close(listener);
+    int listener = -1;
+    weft_bench_line line;
+    weft_status status = weft_bench_line_open(&line, plan->site, NULL);
+    if (status == WEFT_OK)
+        status = weft_bench_meet_listen(plan->listen, &listener, bound);
+    if (status == WEFT_OK) {
+        weft_output_say("weft: waiting on %s for `weft bench fabric SITE.ini --peer %s --join`", bound,
+                        plan->args->peer);
+        status = wait_for_peer(plan, listener, &line);
+        close(listener);
+    }
     if (status == WEFT_OK) {
         weft_output_say("weft: %s has come", plan->args->peer);
-        status = measure(plan, fd, plan->args->peer, found);
+        status = measure(plan, &line, plan->args->peer, found);
     }
-    if (fd >= 0)
-        close(fd);
+    weft_bench_line_close(&line);
     return status;
 }
 
@@ -134,16 +167,20 @@ static void first_of(const char *addresses, char address[WEFT_SITE_TEXT])
 static weft_status join_trainer(plan *plan, const weft_site_peer *peer)
 {
     int fd = -1;
-    weft_status status = weft_bench_meet_dial(plan->listen, &fd);
+    weft_bench_line line;
+    weft_status status = weft_bench_line_open(&line, plan->site, peer->name);
+    if (status == WEFT_OK)
+        status = weft_bench_meet_dial(plan->listen, &fd);
     first_of(peer->address, plan->address);
     plan->accelerator = weft_site_accelerator(peer->backend, peer->device);
+    if (status == WEFT_OK)
+        status = weft_bench_line_join(&line, fd);
     if (status == WEFT_OK && !*plan->address)
-        status = weft_bench_meet_local(fd, plan->address, sizeof plan->address);
+        status = weft_bench_meet_local(line.fd, plan->address, sizeof plan->address);
     const weft_link_options options = link_of(plan);
     if (status == WEFT_OK)
-        status = weft_bench_fabric_serve(plan->provider, &options, fd);
-    if (fd >= 0)
-        close(fd);
+        status = weft_bench_fabric_serve(plan->provider, &options, &line);
+    weft_bench_line_close(&line);
     return status;
 }
 
@@ -168,10 +205,6 @@ static weft_status check_words(const weft_args *args)
 static weft_status choose_peer(const plan *plan, weft_site_peer *peer)
 {
     const char *name = plan->args->peer;
-    if ((plan->args->serve || plan->args->join) && plan->site->security == WEFT_SECURITY_TLS)
-        return weft_fail_quiet(
-            WEFT_E_CONFIG, "--serve and --join prove no names, which [security] mode = tls asks for: measure by a site "
-                           "file with mode = open, while only the two hosts reach the port");
     if (!name && weft_site_peer_name(plan->site, 0, &name) != WEFT_OK)
         return weft_fail_quiet(WEFT_E_CONFIG, "%s has no [peer.NAME] section of its own: say --peer NAME",
                                plan->args->words[1]);

@@ -1,73 +1,13 @@
 #include "bench/fabric/end.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
 
 #define NAP_NS 100000u /* where there is no descriptor; a session's sleep is adaptive and begins about there */
-
-/* ---- the connection */
-
-static weft_status broken(const char *what)
-{
-    if (errno == EAGAIN || errno == EWOULDBLOCK)
-        return weft_fail_quiet(WEFT_E_TIMEOUT, "the other end is silent for %d s", WEFT_BENCH_STALL_MS / 1000);
-    return weft_fail_quiet(WEFT_E_PEER_LOST, "the connection to the other end broke (%s)", what);
-}
-
-weft_status weft_bench_give_bytes(int fd, const void *data, uint64_t bytes)
-{
-    for (uint64_t sent = 0; sent < bytes;) {
-        ssize_t n = send(fd, (const uint8_t *)data + sent, bytes - sent, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return broken(strerror(errno));
-        sent += (uint64_t)n;
-    }
-    return WEFT_OK;
-}
-
-weft_status weft_bench_take_bytes(int fd, void *data, uint64_t bytes)
-{
-    for (uint64_t taken = 0; taken < bytes;) {
-        ssize_t n = recv(fd, (uint8_t *)data + taken, bytes - taken, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return broken(strerror(errno));
-        if (n == 0)
-            return errno = 0, broken("it was closed");
-        taken += (uint64_t)n;
-    }
-    return WEFT_OK;
-}
-
-weft_status weft_bench_say(int fd, const weft_bench_message *message)
-{
-    return weft_bench_give_bytes(fd, message, sizeof *message);
-}
-
-weft_status weft_bench_hear(int fd, weft_bench_message *message)
-{
-    weft_status status = weft_bench_take_bytes(fd, message, sizeof *message);
-    if (status != WEFT_OK)
-        return status;
-    message->text[sizeof message->text - 1] = '\0';
-    if (message->order == WEFT_BENCH_FAILED)
-        return weft_fail_quiet(WEFT_E_UNREACHABLE, "the other end says: %s", message->text);
-    if (message->order < WEFT_BENCH_HELLO || message->order > WEFT_BENCH_END ||
-        message->length > WEFT_PORT_ADDRESS_MAX || message->bytes > WEFT_BENCH_SPAN ||
-        message->count > WEFT_BENCH_WRITES)
-        return weft_fail_quiet(WEFT_E_PROTOCOL, "what came from the other end is no order of this version of weft");
-    return WEFT_OK;
-}
 
 /* ---- open */
 
@@ -102,26 +42,17 @@ static weft_status open_local(weft_bench_end *end, const char *name, const weft_
     return status == WEFT_OK ? open_memory(end) : status;
 }
 
-/* The error stays the one that is told here. */
-static void say_failed(int fd)
-{
-    weft_bench_message message = {.order = WEFT_BENCH_FAILED};
-    snprintf(message.text, sizeof message.text, "%.399s", weft_last_error());
-    if (send(fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
-        return;
-}
-
 static weft_status say_hello(weft_bench_end *end)
 {
     weft_bench_message mine = {.order = WEFT_BENCH_HELLO};
     weft_status status = end->provider->port_address(end->port, mine.port, &mine.length);
     end->provider->region_remote(end->to, &mine.address, &mine.key);
-    return status == WEFT_OK ? weft_bench_say(end->fd, &mine) : status;
+    return status == WEFT_OK ? weft_bench_say(end->line, &mine) : status;
 }
 
 static weft_status hear_hello(const weft_bench_end *end, weft_bench_message *theirs)
 {
-    weft_status status = weft_bench_hear(end->fd, theirs);
+    weft_status status = weft_bench_hear(end->line, theirs);
     if (status == WEFT_OK && theirs->order != WEFT_BENCH_HELLO)
         return weft_fail_quiet(WEFT_E_PROTOCOL, "the other end does not begin with its address");
     return status;
@@ -136,7 +67,7 @@ static weft_status open_in_turn(weft_bench_end *end, const char *provider, const
         return status;
     status = open_local(end, provider, link);
     if (status != WEFT_OK) {
-        say_failed(end->fd);
+        weft_bench_say_failed(end->line);
         return status;
     }
     status = say_hello(end);
@@ -149,10 +80,10 @@ static weft_status open_in_turn(weft_bench_end *end, const char *provider, const
     return end->provider->port_connect(end->port, theirs.port, theirs.length);
 }
 
-weft_status weft_bench_end_open(weft_bench_end *end, const char *provider, const weft_link_options *link, int fd,
-                                bool waits)
+weft_status weft_bench_end_open(weft_bench_end *end, const char *provider, const weft_link_options *link,
+                                weft_bench_line *line, bool waits)
 {
-    *end = (weft_bench_end){.fd = fd, .progress_ns = weft_clock_ns()};
+    *end = (weft_bench_end){.line = line, .progress_ns = weft_clock_ns()};
     return open_in_turn(end, provider, link, waits);
 }
 
@@ -170,7 +101,7 @@ void weft_bench_end_close(weft_bench_end *end)
         weft_mem_unmap(end->out, WEFT_BENCH_SPAN);
     if (end->in)
         weft_mem_unmap(end->in, WEFT_BENCH_SPAN);
-    *end = (weft_bench_end){.fd = -1};
+    *end = (weft_bench_end){.line = NULL};
 }
 
 /* ---- writes */

@@ -41,12 +41,12 @@ static double median(double *values, uint32_t count)
 static weft_status order(const weft_bench_end *end, weft_bench_order what, uint64_t count, uint64_t bytes)
 {
     weft_bench_message message = {.order = what, .count = count, .bytes = bytes};
-    return weft_bench_say(end->fd, &message);
+    return weft_bench_say(end->line, &message);
 }
 
 static weft_status hear_done_with(const weft_bench_end *end, weft_bench_message *message)
 {
-    weft_status status = weft_bench_hear(end->fd, message);
+    weft_status status = weft_bench_hear(end->line, message);
     if (status == WEFT_OK && message->order != WEFT_BENCH_DONE)
         return weft_fail_quiet(WEFT_E_PROTOCOL, "the other end is out of step");
     return status;
@@ -160,12 +160,13 @@ static weft_status rates(weft_bench_end *end, const weft_bench_fabric_terms *ter
 static weft_status raw_echoes(weft_bench_end *end, double *us)
 {
     double each[ECHOES];
+    weft_bench_line raw = {.fd = end->line->fd};
     weft_status status = order(end, WEFT_BENCH_RAW_ECHO, ECHOES, ECHO_BYTES);
     for (uint32_t i = 0; i < ECHOES && status == WEFT_OK; i++) {
         uint64_t begun = weft_clock_ns();
-        status = weft_bench_give_bytes(end->fd, end->out, ECHO_BYTES);
+        status = weft_bench_line_give(&raw, end->out, ECHO_BYTES);
         if (status == WEFT_OK)
-            status = weft_bench_take_bytes(end->fd, end->in, ECHO_BYTES);
+            status = weft_bench_line_take(&raw, end->in, ECHO_BYTES);
         each[i] = (double)(weft_clock_ns() - begun) / 2e3;
     }
     if (status == WEFT_OK)
@@ -179,12 +180,13 @@ static weft_status raw_rate(weft_bench_end *end, const weft_bench_fabric_terms *
 {
     double each[RUNS_MAX];
     uint64_t chunk = 1u << 20, count = writes_of(terms->bytes, chunk);
+    weft_bench_line raw = {.fd = end->line->fd};
     weft_status status = WEFT_OK;
     for (uint32_t run = 0; run < terms->runs && status == WEFT_OK; run++) {
         uint64_t begun = weft_clock_ns();
         status = order(end, WEFT_BENCH_RAW_TAKE, count, chunk);
         for (uint64_t i = 0; i < count && status == WEFT_OK; i++)
-            status = weft_bench_give_bytes(end->fd, end->out, chunk);
+            status = weft_bench_line_give(&raw, end->out, chunk);
         if (status == WEFT_OK)
             status = hear_done(end);
         each[run] = (double)(count * chunk) / ((double)(weft_clock_ns() - begun) * 1e-9);
@@ -302,7 +304,7 @@ weft_status weft_bench_fabric_measure(const weft_bench_fabric_terms *terms, weft
 {
     weft_bench_end end;
     *figures = (weft_bench_fabric_figures){0};
-    weft_status status = weft_bench_end_open(&end, terms->provider, &terms->link, terms->fd, false);
+    weft_status status = weft_bench_end_open(&end, terms->provider, &terms->link, terms->line, false);
     if (status == WEFT_OK)
         status = measure(&end, terms, figures);
     if (status == WEFT_OK)

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
+#include "bench/fabric/line.h"
 #include "bench/fabric/noise.h"
-#include "port/port_provider.h"
 
 #define WEFT_BENCH_CHUNKS  4u /* message sizes */
 #define WEFT_BENCH_DEPTHS  5u /* 1, 2, 4, 8, 16 in flight */
@@ -16,7 +16,7 @@ typedef struct weft_bench_fabric_terms {
     weft_link_options link; /* of this end, as a session asks for it */
     uint32_t runs;          /* rounds of which medians are taken, 1 to 15 */
     uint64_t bytes;         /* of one rate's measurement, at least */
-    int fd;                 /* the connection to the other end */
+    weft_bench_line *line;  /* to the other end */
 } weft_bench_fabric_terms;
 
 typedef struct weft_bench_fabric_figures {

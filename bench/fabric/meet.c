@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "bench/fabric/end.h"
 #include "wire/control.h"
 
 #define HOST_TEXT 256
@@ -23,14 +22,25 @@ weft_status weft_bench_meet_listen(const char *address, int *listener, char boun
     return weft_control_listen(address, listener, bound);
 }
 
+static weft_status name_of(const struct sockaddr_storage *at, socklen_t length, char *address, size_t capacity)
+{
+    if (getnameinfo((const struct sockaddr *)at, length, address, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) != 0)
+        return weft_fail_quiet(WEFT_E_SYSTEM, "an end of the connection has no address");
+    return WEFT_OK;
+}
+
 weft_status weft_bench_meet_local(int fd, char *address, size_t capacity)
 {
     struct sockaddr_storage at = {0};
     socklen_t length = sizeof at;
-    if (getsockname(fd, (struct sockaddr *)&at, &length) != 0 ||
-        getnameinfo((struct sockaddr *)&at, length, address, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) != 0)
-        return weft_fail_quiet(WEFT_E_SYSTEM, "this end of the connection has no address");
-    return WEFT_OK;
+    return name_of(&at, getsockname(fd, (struct sockaddr *)&at, &length) ? 0 : length, address, capacity);
+}
+
+weft_status weft_bench_meet_remote(int fd, char *address, size_t capacity)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t length = sizeof at;
+    return name_of(&at, getpeername(fd, (struct sockaddr *)&at, &length) ? 0 : length, address, capacity);
 }
 
 static weft_status socket_ready(int fd)

@@ -1,6 +1,4 @@
 /* serve.c - the end that obeys. */
-#include <poll.h>
-
 #include "base/clock.h"
 #include "base/status.h"
 #include "bench/fabric/end.h"
@@ -31,20 +29,22 @@ static weft_status echo(weft_bench_end *end, const weft_bench_message *order, ui
 
 static weft_status raw_echo(weft_bench_end *end, const weft_bench_message *order)
 {
+    weft_bench_line raw = {.fd = end->line->fd};
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; i < order->count && status == WEFT_OK; i++) {
-        status = weft_bench_take_bytes(end->fd, end->in, order->bytes);
+        status = weft_bench_line_take(&raw, end->in, order->bytes);
         if (status == WEFT_OK)
-            status = weft_bench_give_bytes(end->fd, end->out, order->bytes);
+            status = weft_bench_line_give(&raw, end->out, order->bytes);
     }
     return status;
 }
 
 static weft_status raw_take(weft_bench_end *end, const weft_bench_message *order)
 {
+    weft_bench_line raw = {.fd = end->line->fd};
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; i < order->count && status == WEFT_OK; i++)
-        status = weft_bench_take_bytes(end->fd, end->in, order->bytes);
+        status = weft_bench_line_take(&raw, end->in, order->bytes);
     return status;
 }
 
@@ -78,21 +78,16 @@ static weft_status obey(weft_bench_end *end, const weft_bench_message *order, ui
     }
 }
 
-static bool is_readable(int fd, int milliseconds)
-{
-    struct pollfd descriptor = {.fd = fd, .events = POLLIN};
-    return poll(&descriptor, 1, milliseconds) > 0;
-}
-
 /* This end goes on making progress meanwhile: the last completions of the one that measures may need it. */
 static weft_status next_order(weft_bench_end *end, weft_bench_message *order)
 {
     weft_status status = WEFT_OK;
-    for (int waited = 0; waited < WEFT_BENCH_STALL_MS && status == WEFT_OK && !is_readable(end->fd, 1); waited++) {
+    for (int waited = 0; waited < WEFT_BENCH_STALL_MS && status == WEFT_OK && !weft_bench_line_has_word(end->line, 1);
+         waited++) {
         end->progress_ns = weft_clock_ns();
         status = weft_bench_end_step(end, false);
     }
-    return status == WEFT_OK ? weft_bench_hear(end->fd, order) : status;
+    return status == WEFT_OK ? weft_bench_hear(end->line, order) : status;
 }
 
 static bool makes_writes(const weft_bench_message *order)
@@ -100,18 +95,18 @@ static bool makes_writes(const weft_bench_message *order)
     return order->order == WEFT_BENCH_ECHO || order->order == WEFT_BENCH_ECHO_WOKEN || order->order == WEFT_BENCH_TAKE;
 }
 
-weft_status weft_bench_fabric_serve(const char *provider, const weft_link_options *link, int fd)
+weft_status weft_bench_fabric_serve(const char *provider, const weft_link_options *link, weft_bench_line *line)
 {
     weft_bench_end end;
     uint64_t before = 0;
     weft_bench_message order = {0}, done;
-    weft_status status = weft_bench_end_open(&end, provider, link, fd, true);
+    weft_status status = weft_bench_end_open(&end, provider, link, line, true);
     while (status == WEFT_OK && (status = next_order(&end, &order)) == WEFT_OK && order.order != WEFT_BENCH_END) {
         done = (weft_bench_message){.order = WEFT_BENCH_DONE};
         status = obey(&end, &order, before, &done);
         before += makes_writes(&order) ? order.count : 0;
         if (status == WEFT_OK)
-            status = weft_bench_say(fd, &done);
+            status = weft_bench_say(line, &done);
     }
     weft_bench_end_close(&end);
     return status;

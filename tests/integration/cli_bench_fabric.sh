@@ -61,6 +61,47 @@ run obeying 0 "$WEFT_BIN" bench fabric "$work/site.ini" --peer b --join
 finish measuring 0
 json measuring "lines[0]['provider'] == 'tcp-rxm' and lines[0]['other'] == 'b'"
 
+# Who joins without --join says nothing that is waited for, and ends nothing.
+start plain "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --serve --megabytes 1 --runs 1 --json
+await said plain 'waiting on'
+python3 -c 'import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall(b"GET / HTTP/1.1\r\n\r\n")
+s.recv(1)' "$port"
+await said plain 'refused: 127.0.0.1: it is no .weft bench fabric SITE.ini --join'
+if [ -n "${WEFT_TLS:-}" ]; then
+    for key in a b; do
+        run "key_$key" 0 "$WEFT_BIN" key "$work/$key.key"
+    done
+    { cat "$work/site.ini" && printf '[security]\nmode = tls\n'; } |
+        sed "s,^\[peers\],[peers]\nkey_file = $work/\*.key," >"$work/tls.ini"
+    sed -i '/^\[peer\.[c-e]\]/,/^provider/d' "$work/tls.ini"
+    sleep 1.1 # lines that others cause are limited
+    run tls_alone 2 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --join
+    says tls_alone 'speaks without tls: write .security. mode = tls at both ends'
+    await said plain 'refused: 127.0.0.1: it comes by tls, and this end speaks without'
+fi
+run plain_join 0 "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --join
+finish plain 0
+
+# By tls: both ends prove who they are, and who does not is told why, while the one that is waited for still comes.
+if [ -n "${WEFT_TLS:-}" ]; then
+    start proved "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --serve --megabytes 1 --runs 1 --json
+    await said proved 'waiting on'
+    run without 1 "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --join
+    says without 'the other end says: this end takes nobody who proves no name: write .security. mode = tls'
+    await said proved 'refused: 127.0.0.1: .*speaks without tls'
+    run wrong 2 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --join --set "peer.a.key_file=$work/b.key"
+    says wrong 'it does not know key [0-9a-f]{16} of a'
+    run another 1 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer b --join
+    says another 'the other end says: --peer a is measured, and the other end proves another name'
+    run right 0 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --join
+    finish proved 0
+    json proved "lines[0]['provider'] == 'tcp' and lines[0]['other'] == 'a' and lines[0]['raw_tcp']['bytes_s'] > 0"
+    run gone 2 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --join --set "peer.a.key_file=$work/none.key"
+    says gone 'none.key: No such file'
+fi
+
 # The peer's process ends in the middle: the one that measures says so.
 start alone "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --serve --megabytes 4096 --runs 15
 await said alone 'waiting on'
@@ -88,9 +129,6 @@ run loop 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer d
 says loop 'joins no processes'
 run auto 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer e --json
 json auto "'name the one' in lines[0]['error']['text']"
-printf '[security]\nmode = tls\nkey_file = none\n' | cat "$work/site.ini" - >"$work/tls.ini"
-run proof 2 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --serve
-says proof 'prove no names'
 if ! fabric_is_here verbs; then
     run verbs 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer c
     [ "$(wc -l <"$work/verbs.err")" = 1 ] || fail "what is missing is told in one line"

@@ -20,11 +20,12 @@ static void measure_all(play *p, int self)
 {
     (void)self;
     weft_bench_fabric_figures f;
+    weft_bench_line line = {.fd = p->sockets[1][0]};
     weft_bench_fabric_terms terms = {.provider = standin_provider(p->provider),
                                      .link = {.address = end_local(p->provider)},
                                      .runs = 1,
                                      .bytes = 1,
-                                     .fd = p->sockets[1][0]};
+                                     .line = &line};
     standin_use(p->provider);
     CHECK(weft_bench_fabric_measure(&terms, &f) == WEFT_OK, "measure");
     CHECK(f.chunks > 0 && f.depths > 0, "nothing was measured");
@@ -40,8 +41,9 @@ static void measure_all(play *p, int self)
 static void obey(play *p, int self)
 {
     weft_link_options link = {.address = end_local(p->provider)};
+    weft_bench_line line = {.fd = p->sockets[self][1]};
     standin_use(p->provider);
-    CHECK(weft_bench_fabric_serve(standin_provider(p->provider), &link, p->sockets[self][1]) == WEFT_OK, "serve");
+    CHECK(weft_bench_fabric_serve(standin_provider(p->provider), &link, &line) == WEFT_OK, "serve");
 }
 
 static void a_fabric_is_measured(void **state)
@@ -56,11 +58,11 @@ static void a_fabric_is_measured(void **state)
 #define AWAY  64u
 #define SMALL 64u
 
-static void open_end(weft_bench_end *end, const play *p, int fd, bool waits)
+static void open_end(weft_bench_end *end, const play *p, weft_bench_line *line, bool waits)
 {
     weft_link_options link = {.address = end_local(p->provider)};
     standin_use(p->provider);
-    CHECK(weft_bench_end_open(end, standin_provider(p->provider), &link, fd, waits) == WEFT_OK, "open");
+    CHECK(weft_bench_end_open(end, standin_provider(p->provider), &link, line, waits) == WEFT_OK, "open");
 }
 
 static void step(weft_bench_end *end)
@@ -79,9 +81,9 @@ static void post(weft_bench_end *end, uint64_t number)
 static void step_until_told(weft_bench_end *end)
 {
     char word;
-    while (!play_heard(end->fd))
+    while (!play_heard(end->line->fd))
         step(end);
-    play_hear(end->fd, &word, 1);
+    play_hear(end->line->fd, &word, 1);
 }
 
 /* When the first one has come there is a connection: what follows goes out whatever the other end does. */
@@ -89,14 +91,15 @@ static void write_ahead(play *p, int self)
 {
     (void)self;
     weft_bench_end end;
-    open_end(&end, p, p->sockets[1][0], false);
+    weft_bench_line line = {.fd = p->sockets[1][0]};
+    open_end(&end, p, &line, false);
     post(&end, 0);
     step_until_told(&end);
     for (uint64_t number = 1; number < AWAY; number++)
         post(&end, number);
     while (end.under_way)
         step(&end);
-    play_tell(end.fd, "", 1);
+    play_tell(end.line->fd, "", 1);
     step_until_told(&end);
     weft_bench_end_close(&end);
 }
@@ -105,14 +108,15 @@ static void look_away(play *p, int self)
 {
     char word;
     weft_bench_end end;
-    open_end(&end, p, p->sockets[self][1], true);
+    weft_bench_line line = {.fd = p->sockets[self][1]};
+    open_end(&end, p, &line, true);
     while (end.arrived < 1)
         step(&end);
-    play_tell(end.fd, "", 1);
-    play_hear(end.fd, &word, 1);
+    play_tell(end.line->fd, "", 1);
+    play_hear(end.line->fd, &word, 1);
     while (end.arrived < AWAY)
         step(&end);
-    play_tell(end.fd, "", 1);
+    play_tell(end.line->fd, "", 1);
     weft_bench_end_close(&end);
 }
 
