@@ -130,6 +130,8 @@ static void stream_port_close(weft_port *port)
         port->pipe->calls->close(port->pipe);
     if (port->fd >= 0)
         close(port->fd);
+    port->link->ports--;
+    port->link->busy -= port->leaving > 0;
     weft_mem_give(port->ring);
     weft_mem_give(port);
 }
@@ -155,6 +157,7 @@ static weft_status stream_port_open(weft_link *link, weft_port **port)
     if (!opened)
         return weft_fail(WEFT_E_MEMORY, "provider stream: no memory for a port");
     opened->link = link;
+    opened->link->ports++;
     opened->fd = -1;
     weft_status status = fill_port(opened);
     if (status == WEFT_OK)

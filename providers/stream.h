@@ -7,9 +7,16 @@
 
 #define WEFT_STREAM_ADDRESS 24u /* bytes of a port's address: its mark, and 16 random bytes that nobody can guess */
 
+/* Bytes that the ports of a link move in a turn, in each direction, because a message waits as long as the session is
+ * busy with them; and the least that one port moves, which is a record of tls. */
+#define WEFT_STREAM_TURN       (UINT64_C(1) << 20)
+#define WEFT_STREAM_TURN_LEAST (UINT64_C(16) << 10)
+
 struct weft_link {
     uint64_t chunk_bytes;
     uint32_t depth;
+    uint32_t ports; /* open ones */
+    uint32_t busy;  /* those of them with writes that still leave */
 };
 
 struct weft_region {
@@ -37,6 +44,7 @@ struct weft_port {
     weft_stream_write *ring;
     uint32_t first, left, leaving; /* oldest not reported; how many left since; how many leave still */
     uint64_t sent;                 /* bytes of the oldest that leaves, its head among them */
+    uint64_t room;                 /* bytes that may leave before the next poll */
     bool full;                     /* the pipe took no more */
     bool refused;                  /* a write found no room, and its caller waits for some */
 

@@ -7,9 +7,12 @@
 #include "base/status.h"
 #include "providers/stream.h"
 
-/* Bytes that one call moves in each direction, because messages wait as long as the session is busy with a chunk. At
- * 1 GB/s, which is about what a core encrypts, that is a millisecond. */
-#define TURN_BYTES (UINT64_C(1) << 20)
+/* The share that one of so many ports has of a turn. */
+static uint64_t share_of(uint32_t ports)
+{
+    const uint64_t share = WEFT_STREAM_TURN / (ports ? ports : 1);
+    return share > WEFT_STREAM_TURN_LEAST ? share : WEFT_STREAM_TURN_LEAST;
+}
 
 static void break_port(weft_port *port, weft_status why)
 {
@@ -19,34 +22,34 @@ static void break_port(weft_port *port, weft_status why)
 
 /* ---- chunks that leave */
 
-/* Writes a part of the oldest write; returns the bytes that the pipe took. */
-static uint64_t push(weft_port *port, const weft_stream_write *write)
+/* Writes a part of the oldest write. An unfinished record of tls wants its bytes again, and at least as many: it is the
+ * first of the next turn, whose room is no less than a record. */
+static void push(weft_port *port, const weft_stream_write *write)
 {
     const bool head = port->sent < WEFT_PIPE_HEAD;
     const uint8_t *from = head ? write->head + port->sent : write->data + (port->sent - WEFT_PIPE_HEAD);
     const uint64_t bytes = (head ? WEFT_PIPE_HEAD : WEFT_PIPE_HEAD + write->bytes) - port->sent;
     uint64_t moved = 0;
-    weft_status status = port->pipe->calls->write(port->pipe, from, bytes, &moved);
+    weft_status status = port->pipe->calls->write(port->pipe, from, bytes < port->room ? bytes : port->room, &moved);
     if (status != WEFT_OK)
         break_port(port, status);
     port->sent += moved;
-    return moved;
+    port->room -= moved;
+    port->full = moved == 0;
 }
 
 static void send_some(weft_port *port)
 {
-    uint64_t room = TURN_BYTES;
     port->full = false;
-    while (port->pipe && port->broken == WEFT_OK && port->leaving > 0 && room > 0 && !port->full) {
+    while (port->pipe && port->broken == WEFT_OK && port->leaving > 0 && port->room > 0 && !port->full) {
         const weft_stream_write *write = &port->ring[(port->first + port->left) % port->link->depth];
-        const uint64_t moved = push(port, write);
-        port->full = moved == 0;
-        room -= moved < room ? moved : room;
+        push(port, write);
         if (port->sent < WEFT_PIPE_HEAD + write->bytes)
             continue;
         port->sent = 0;
-        port->leaving--;
         port->left++;
+        if (--port->leaving == 0)
+            port->link->busy--;
     }
 }
 
@@ -66,8 +69,10 @@ weft_status weft_stream_send(weft_port *port, const weft_write *write)
     taken->data = write->data;
     taken->bytes = write->bytes;
     taken->cookie = write->cookie;
-    if (port->leaving++ == 0)
-        send_some(port);
+    if (port->leaving++ > 0)
+        return WEFT_OK;
+    port->link->busy++;
+    send_some(port);
     return WEFT_OK;
 }
 
@@ -99,9 +104,9 @@ static bool land(weft_port *port, uint64_t *room)
     while (port->broken == WEFT_OK && moved > 0 && *room > 0) {
         uint64_t bytes;
         uint8_t *to = place(port, &bytes);
-        weft_status status = port->pipe->calls->read(port->pipe, to, bytes, &moved);
+        weft_status status = port->pipe->calls->read(port->pipe, to, bytes < *room ? bytes : *room, &moved);
         port->came += moved;
-        *room -= moved < *room ? moved : *room;
+        *room -= moved;
         if (moved > 0)
             read_head(port);
         if (status != WEFT_OK)
@@ -117,7 +122,8 @@ static bool land(weft_port *port, uint64_t *room)
 size_t weft_stream_poll(weft_port *port, weft_completion *completions, size_t capacity)
 {
     size_t count = 0;
-    uint64_t room = TURN_BYTES;
+    uint64_t room = share_of(port->link->ports);
+    port->room = share_of(port->link->busy);
     send_some(port);
     for (; count < capacity && port->left > 0; port->left--) {
         completions[count++] =

@@ -78,6 +78,34 @@ static void idle_saves_nothing_up(void **state)
     }
 }
 
+/* All that a rate limit lets go before it says wait is what a message may meet in a queue on the way. With a limit of
+ * the line's rate that is less than 5 ms of the line, from the rate on of which 5 ms hold the least chunk and the
+ * burst. */
+static void less_than_5_ms_go_ahead_of_a_message(void **state)
+{
+    (void)state;
+    for (uint64_t rate = 1400000; rate < UINT64_C(1) << 40; rate = rate * 21 / 20) {
+        const uint64_t chunk = weft_pace_chunk(rate);
+        uint64_t now = UINT64_C(1000000000), ahead = 0, wait;
+        double on_the_line = 0; /* what has not left the line's queue, which loses the rate */
+        weft_pace pace;
+        weft_pace_begin(&pace, rate);
+        for (uint32_t i = 0; i < 2000; i++) {
+            while ((wait = weft_pace_wait(&pace, now)) == 0) {
+                weft_pace_charge(&pace, chunk);
+                on_the_line += (double)chunk;
+                ahead = on_the_line > (double)ahead ? (uint64_t)on_the_line : ahead;
+            }
+            const double left = (double)wait / 1e9 * (double)rate;
+            on_the_line = on_the_line > left ? on_the_line - left : 0;
+            now += wait;
+        }
+        assert_true((double)ahead >= BURST * (double)rate);
+        assert_true((double)ahead <= BURST * (double)rate + (double)chunk + 1);
+        assert_true((double)ahead < 0.005 * (double)rate);
+    }
+}
+
 /* Chunks of a paced link: what the burst holds, but never so small that a bucket has too many. */
 static void chunk_of_a_rate(void **state)
 {
@@ -108,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_the_rate),
         cmocka_unit_test(idle_saves_nothing_up),
+        cmocka_unit_test(less_than_5_ms_go_ahead_of_a_message),
         cmocka_unit_test(chunk_of_a_rate),
         cmocka_unit_test(no_limit),
     };

@@ -339,6 +339,147 @@ static void a_head_has_its_bytes(void **state)
     assert_int_equal(read.immediate, chunk.immediate);
 }
 
+/* ---- what a message waits for */
+
+#define TURN_PORTS 100u
+#define TURN_CHUNK (UINT64_C(3) << 20)
+
+/* A pipe that takes and gives whatever is asked, one chunk after the other, and counts. */
+typedef struct spring {
+    weft_pipe pipe;
+    uint64_t taken, given;
+    bool is_full;
+} spring;
+
+static weft_status spring_read(weft_pipe *pipe, void *data, uint64_t bytes, uint64_t *moved)
+{
+    spring *s = (spring *)pipe;
+    uint8_t head[WEFT_PIPE_HEAD];
+    const uint64_t at = s->given % (WEFT_PIPE_HEAD + TURN_CHUNK);
+    weft_pipe_put_head(head, &(weft_pipe_chunk){TURN_CHUNK, 1, 0});
+    *moved = bytes;
+    if (at < WEFT_PIPE_HEAD) {
+        *moved = bytes < WEFT_PIPE_HEAD - at ? bytes : WEFT_PIPE_HEAD - at;
+        memcpy(data, head + at, *moved);
+    }
+    s->given += *moved;
+    return WEFT_OK;
+}
+
+static weft_status spring_write(weft_pipe *pipe, const void *data, uint64_t bytes, uint64_t *moved)
+{
+    spring *s = (spring *)pipe;
+    (void)data;
+    *moved = s->is_full ? 0 : bytes;
+    s->taken += *moved;
+    return WEFT_OK;
+}
+
+static void spring_close(weft_pipe *pipe)
+{
+    close(pipe->fd);
+}
+
+static const weft_pipe_calls spring_calls = {spring_read, spring_write, line_has_more, line_wants_write, spring_close};
+
+typedef struct turn {
+    weft_link *link;
+    weft_port *ports[TURN_PORTS];
+    weft_region *regions[TURN_PORTS];
+    spring springs[TURN_PORTS];
+    uint32_t count;
+} turn;
+
+static uint8_t turn_memory[TURN_CHUNK];
+
+static void open_turn(turn *t, uint32_t count)
+{
+    const weft_link_options options = {.chunk_bytes = TURN_CHUNK, .depth = 8};
+    memset(t, 0, sizeof *t);
+    t->count = count;
+    assert_int_equal(stream->link_open(&options, &t->link), WEFT_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(stream->port_open(t->link, &t->ports[i]), WEFT_OK);
+        assert_int_equal(stream->region_open(t->link, t->ports[i], turn_memory, TURN_CHUNK, true, &t->regions[i]),
+                         WEFT_OK);
+        join(t->ports[i], t->ports[i]);
+        int pair[2]; /* a descriptor to wait on; no byte goes by it */
+        assert_int_equal(pipe(pair), 0);
+        close(pair[1]);
+        t->springs[i].pipe = (weft_pipe){&spring_calls, pair[0]};
+        assert_int_equal(stream->port_pipe(t->ports[i], &t->springs[i].pipe), WEFT_OK);
+    }
+}
+
+static void close_turn(turn *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        stream->port_close(t->ports[i]);
+        stream->region_close(t->regions[i]);
+    }
+    assert_int_equal(t->link->ports, 0);
+    assert_int_equal(t->link->busy, 0);
+    stream->link_close(t->link);
+}
+
+/* As a session does: polls each port once and posts until the port takes no more. Returns the bytes that moved. */
+static uint64_t make_turn(turn *t, uint32_t busy, bool lands)
+{
+    uint64_t moved = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        weft_completion list[16];
+        const uint64_t before = lands ? t->springs[i].given : t->springs[i].taken;
+        const weft_write write = write_of(turn_memory, TURN_CHUNK, 0, 0);
+        stream->poll(t->ports[i], list, 16);
+        while (i < busy && stream->write(t->ports[i], &write) == WEFT_OK)
+            ;
+        moved += (lands ? t->springs[i].given : t->springs[i].taken) - before;
+    }
+    return moved;
+}
+
+/* A session looks at its messages once a turn, so what moves in a turn is what a message waits for: a MiB in each
+ * direction, by however many connections; only beyond 64 of them a record for each. */
+static void a_message_waits_for_one_turn(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 2, 3, 7, 64, 65, TURN_PORTS};
+    static turn t;
+    for (size_t at = 0; at < sizeof counts / sizeof counts[0]; at++) {
+        const uint32_t count = counts[at];
+        const uint64_t share = (UINT64_C(1) << 20) / count;
+        const uint64_t whole = count * (share > (UINT64_C(16) << 10) ? share : UINT64_C(16) << 10);
+        assert_true(whole <= (UINT64_C(1) << 20) || count > 64);
+        open_turn(&t, count);
+        make_turn(&t, count, false); /* not all are known to be busy before */
+        for (int round = 0; round < 40; round++) {
+            assert_int_equal(make_turn(&t, count, false), whole);
+            assert_int_equal(t.link->busy, count);
+        }
+        for (int round = 0; round < 40; round++)
+            assert_int_equal(make_turn(&t, count, true), whole);
+        close_turn(&t);
+    }
+}
+
+/* Whoever has nothing to send takes nothing of the turn, and a turn that a full socket cut is not made up for. */
+static void a_turn_is_the_busy_ones(void **state)
+{
+    (void)state;
+    static turn t;
+    open_turn(&t, 8);
+    make_turn(&t, 2, false);
+    assert_int_equal(make_turn(&t, 2, false), UINT64_C(1) << 20);
+    for (uint32_t i = 0; i < 2; i++)
+        t.springs[i].is_full = true;
+    for (int round = 0; round < 10; round++)
+        assert_int_equal(make_turn(&t, 2, false), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        t.springs[i].is_full = false;
+    assert_int_equal(make_turn(&t, 2, false), UINT64_C(1) << 20);
+    close_turn(&t);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -353,7 +494,8 @@ int main(void)
         cmocka_unit_test(a_full_line_wakes),       cmocka_unit_test(what_a_seal_has_keeps_awake),
         cmocka_unit_test(a_closed_line_ends_both), cmocka_unit_test(wrong_heads_end_a_port),
         cmocka_unit_test(misuse_is_refused),       cmocka_unit_test(other_providers_take_no_pipe),
-        cmocka_unit_test(a_head_has_its_bytes),
+        cmocka_unit_test(a_head_has_its_bytes),    cmocka_unit_test(a_message_waits_for_one_turn),
+        cmocka_unit_test(a_turn_is_the_busy_ones),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
