@@ -45,6 +45,8 @@ static _Thread_local char last_error[WEFT_LOG_LINE];
 static _Thread_local char outside[256]; /* empty: none */
 static _Thread_local bool last_error_logged;
 static _Thread_local uint64_t last_error_count;
+static _Thread_local bool holds;
+static _Thread_local weft_status held; /* of the last error, whose line is held back; WEFT_OK: none */
 
 const char *weft_status_name(weft_status status)
 {
@@ -85,24 +87,49 @@ bool weft_fail_was_logged(void)
     return last_error_logged;
 }
 
-/* The arguments may point into the last error itself, so the new text is made aside. */
-static void last_error_set(const char *format, va_list arguments)
-{
-    char text[WEFT_LOG_LINE];
-    weft_log_compose(text, sizeof text, format, arguments);
-    memcpy(last_error, text, strlen(text) + 1);
-    outside[0] = 0;
-    last_error_count++;
-}
-
 /* An error outside a session is not logged, because its caller has the text. */
 static void last_error_log(weft_status status)
 {
     weft_scope scope = weft_status_scope(status);
     weft_log_level level = scope == WEFT_SCOPE_SESSION ? WEFT_LOG_ERROR : WEFT_LOG_WARN;
-    last_error_logged = scope >= WEFT_SCOPE_PEER && weft_log_entered() && weft_log_wants(level);
+    held = holds ? status : WEFT_OK;
+    last_error_logged = !holds && scope >= WEFT_SCOPE_PEER && weft_log_entered() && weft_log_wants(level);
     if (last_error_logged)
         weft_log(level, "%s", last_error);
+}
+
+static void log_held(void)
+{
+    const bool before = holds;
+    holds = false;
+    if (held != WEFT_OK)
+        last_error_log(held);
+    holds = before;
+}
+
+void weft_fail_hold(void)
+{
+    holds = true;
+    held = WEFT_OK;
+}
+
+void weft_fail_release(bool said)
+{
+    if (!said)
+        log_held();
+    holds = false;
+    held = WEFT_OK;
+}
+
+/* The arguments may point into the last error itself, so the new text is made aside. */
+static void last_error_set(const char *format, va_list arguments)
+{
+    char text[WEFT_LOG_LINE];
+    weft_log_compose(text, sizeof text, format, arguments);
+    log_held();
+    memcpy(last_error, text, strlen(text) + 1);
+    outside[0] = 0;
+    last_error_count++;
 }
 
 /* In parentheses: the analyzer has a macro of this name (status.h). */

@@ -25,6 +25,13 @@ bool weft_fail_was_logged(void);
 /* Counts the errors that the thread decided so far, so that a caller can see whether a call decided one. */
 uint64_t weft_fail_count(void);
 
+/* Holds back the line of an error that a call decides, for a caller that says the error itself if the call returns it.
+ */
+void weft_fail_hold(void);
+/* Ends that. `said`: the caller says the error that was decided last; else its line is logged now. Errors before it,
+ * with which the call went on, have their lines. */
+void weft_fail_release(bool said);
+
 /* Puts "prefix: " before the last error's text, unless the text begins so already. For a stage that knows the file or
  * the peer. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -173,30 +173,48 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     return refused;
 }
 
-weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer)
+/* Takes one message and acts on it. WEFT_AGAIN: none is whole. An error of a peer is held back, because its loss says
+ * it. */
+static weft_status hear_one(weft_trainer *trainer, weft_peer **peer, uint64_t now_ns, weft_message *type, bool *bye)
+{
+    weft_control *control = &(*peer)->connection.control;
+    const bool greeted = (*peer)->connection.greeted;
+    const uint8_t *body;
+    uint64_t length;
+    if (greeted)
+        weft_fail_hold();
+    weft_status status = weft_control_next(control, type, &body, &length);
+    if (status == WEFT_OK) {
+        trainer->session->stirred = true;
+        status = greeted ? act(trainer, *peer, *type, body, length, now_ns, bye)
+                         : hear_guest(trainer, peer, *type, body, length);
+        weft_control_drop(&(*peer)->connection.control);
+    }
+    if (greeted)
+        weft_fail_release(weft_status_scope(status) == WEFT_SCOPE_PEER);
+    return status;
+}
+
+weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits *waits)
 {
     weft_status lost = weft_control_fill(&peer->connection.control), status = WEFT_OK;
     uint64_t now_ns = weft_clock_ns();
-    bool bye = false;
-    while (status == WEFT_OK && !bye && !peer->connection.leaving) {
-        weft_message type;
-        const uint8_t *body;
-        uint64_t length;
-        status = weft_control_next(&peer->connection.control, &type, &body, &length);
-        if (status != WEFT_OK)
-            break;
-        trainer->session->stirred = true;
-        if (peer->connection.greeted)
-            status = act(trainer, peer, type, body, length, now_ns, &bye);
-        else
-            status = hear_guest(trainer, &peer, type, body, length);
-        weft_control_drop(&peer->connection.control);
+    bool bye = false, answered = false;
+    while (status == WEFT_OK && !bye && !answered && !peer->connection.leaving) {
+        weft_message type = 0;
+        status = hear_one(trainer, &peer, now_ns, &type, &bye);
+        answered = type == WEFT_MESSAGE_QUERY; /* which may cost as much as thousands of other messages */
     }
     if (status == WEFT_AGAIN)
         status = WEFT_OK;
+    const bool later = status == WEFT_OK && answered && peer->connection.control.in_used > 0;
+    if (later) {
+        trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, peer)] = true;
+        waits->busy = true;
+    }
     if (bye && status == WEFT_OK)
         weft_peer_lose(&trainer->peers, peer, WEFT_OK, "goodbye");
-    else if (status == WEFT_OK && lost != WEFT_OK)
+    else if (status == WEFT_OK && lost != WEFT_OK && !later)
         status = weft_fail_quiet(WEFT_E_PEER_LOST, "the connection was closed from %s", peer->connection.control.peer);
     if (status != WEFT_OK)
         weft_peer_lose(&trainer->peers, peer, status, weft_last_error());

@@ -73,8 +73,9 @@ void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status,
 void weft_loss_of_children(weft_peer_table *peers, weft_peer *peer);
 
 /* ---- peer.c: what a peer says */
-/* Reads what the peer sent, and acts on each message. An error ends the connection (weft_peer_lose). */
-weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
+/* Reads what the peer sent, and acts on each message, up to one that asks for digests: what follows that waits for the
+ * peer's next turn. An error ends the connection (weft_peer_lose). */
+weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits *waits);
 /* Checks heartbeats and deadlines, and says in `waits` when to look again. Errors: the peer is to be lost. */
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 

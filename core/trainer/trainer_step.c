@@ -132,7 +132,7 @@ static void wait_for_ports(const weft_peer_table *peers, weft_waits *waits)
 
 static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits *waits)
 {
-    weft_peer_listen(trainer, peer);
+    weft_peer_listen(trainer, peer, waits);
     if (!weft_peer_connected(peer))
         return;
     weft_status status = poll_data(peer, waits);

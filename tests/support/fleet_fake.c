@@ -1,6 +1,7 @@
 #include "tests/support/fleet_fake.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,15 +57,40 @@ void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t roo
     loop->region_remote(fake->region, &hello->region_address, &hello->region_key);
 }
 
+void fake_prove(fleet_fake *fake, const fleet *f, const char *name)
+{
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    weft_status status;
+    fake->site = fleet_site(f, NULL);
+    assert_int_equal(weft_guard_open(fake->site, name, &fake->guard), WEFT_OK);
+    assert_int_equal(weft_seal_dial(fake->guard, fake->fd, WEFT_GUARD_TRAINER, &fake->seal), WEFT_OK);
+    while ((status = weft_seal_step(fake->seal)) == WEFT_AGAIN && fleet_now_ms() < end)
+        poll(&(struct pollfd){.fd = fake->fd, .events = POLLIN}, 1, 100);
+    if (status != WEFT_OK)
+        fail_msg("%s is not proved: %s", name, status == WEFT_AGAIN ? "no answer" : weft_last_error());
+}
+
+int64_t fake_send_some(fleet_fake *fake, const void *bytes, size_t count)
+{
+    uint64_t moved = 0;
+    if (fake->seal)
+        return weft_seal_write(fake->seal, bytes, count, &moved) == WEFT_OK ? (int64_t)moved : -1;
+    const ssize_t sent = send(fake->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
+}
+
 void fake_send(fleet_fake *fake, const void *bytes, size_t count)
 {
-    const uint8_t *at = bytes;
-    while (count > 0) {
-        ssize_t sent = send(fake->fd, at, count, MSG_NOSIGNAL);
-        if (sent <= 0)
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    for (size_t at = 0; at < count;) {
+        const int64_t sent = fake_send_some(fake, (const uint8_t *)bytes + at, count - at);
+        if (sent < 0)
             return; /* closed by the trainer, which may well be what the test is about */
-        at += sent;
-        count -= (size_t)sent;
+        at += (size_t)sent;
+        if (fleet_now_ms() > end)
+            fail_msg("%s", "the trainer neither reads nor closes");
+        if (sent == 0)
+            poll(&(struct pollfd){.fd = fake->fd, .events = POLLOUT}, 1, 100);
     }
 }
 
@@ -78,20 +104,30 @@ uint64_t fake_put_hello(uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX],
     return WEFT_MESSAGE_PREFIX + out.used;
 }
 
+int64_t fake_read_some(fleet_fake *fake, void *to, uint64_t count)
+{
+    uint64_t moved = 0;
+    if (fake->seal)
+        return weft_seal_read(fake->seal, to, count, &moved) == WEFT_OK ? (int64_t)moved : -1;
+    const ssize_t got = recv(fake->fd, to, count, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    return got > 0 ? got : -1;
+}
+
 static bool read_all(fleet_fake *fake, uint8_t *to, uint64_t count)
 {
     uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
     while (count > 0) {
-        struct pollfd wait = {.fd = fake->fd, .events = POLLIN};
-        if (fleet_now_ms() > end)
-            fail_msg("%s", "the trainer neither answers nor closes");
-        if (poll(&wait, 1, 100) <= 0)
-            continue;
-        ssize_t got = recv(fake->fd, to, count, 0);
-        if (got <= 0)
+        const int64_t got = fake_read_some(fake, to, count);
+        if (got < 0)
             return false;
         to += got;
         count -= (uint64_t)got;
+        if (fleet_now_ms() > end)
+            fail_msg("%s", "the trainer neither answers nor closes");
+        if (got == 0)
+            poll(&(struct pollfd){.fd = fake->fd, .events = POLLIN}, 1, 100);
     }
     return true;
 }
@@ -139,6 +175,7 @@ bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *l
 
 void fake_close(fleet_fake *fake)
 {
+    weft_seal_close(fake->seal);
     if (fake->fd >= 0)
         close(fake->fd);
     if (fake->region)
@@ -148,6 +185,10 @@ void fake_close(fleet_fake *fake)
     if (fake->link)
         weft_provider_loop.link_close(fake->link);
     free(fake->memory);
+    if (fake->guard)
+        weft_guard_close(fake->guard);
+    if (fake->site)
+        weft_site_free(fake->site);
     memset(fake, 0, sizeof *fake);
     fake->fd = -1;
 }

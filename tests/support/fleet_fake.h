@@ -2,6 +2,7 @@
 #ifndef WEFT_TESTS_FLEET_FAKE_H
 #define WEFT_TESTS_FLEET_FAKE_H
 
+#include "security/seal.h"
 #include "tests/support/fleet.h"
 #include "wire/wire.h"
 
@@ -11,12 +12,17 @@ typedef struct fleet_fake {
     weft_port *port;
     weft_region *region;
     uint8_t *memory; /* of its slots */
+    weft_site *site; /* of `guard` */
+    weft_guard *guard;
+    weft_seal *seal; /* NULL: it speaks without tls */
 } fleet_fake;
 
 /* Connects to the fleet's trainer. */
 void fake_open(fleet_fake *fake, const fleet *f);
 /* The same from 127.0.0.`host`, to an address that ends in ":PORT" of this host. */
 void fake_open_from(fleet_fake *fake, const char *listen, uint32_t host);
+/* Proves on the open connection that it is `name`, by the site's key for it. Everything after goes by tls. */
+void fake_prove(fleet_fake *fake, const fleet *f, const char *name);
 /* Opens only what HELLO speaks of; fills a HELLO that the trainer accepts, for a rollout that holds `root`. */
 void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello);
 /* Knocks; the nonce of the greeting, 0: there is none. */
@@ -26,6 +32,10 @@ uint64_t fake_put_hello(uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX],
 /* Knocks, and answers the greeting with this HELLO. */
 void fake_send_hello(fleet_fake *fake, const weft_wire_hello *hello);
 void fake_send(fleet_fake *fake, const void *bytes, size_t count);
+/* Sends what the connection takes now; the bytes, -1: it is closed. */
+int64_t fake_send_some(fleet_fake *fake, const void *bytes, size_t count);
+/* Reads the bytes that are here, at most `count`; -1: it is closed. */
+int64_t fake_read_some(fleet_fake *fake, void *to, uint64_t count);
 /* Reads the next message within FLEET_WAIT_MS; 0: the trainer closed the connection. `body` takes WEFT_MESSAGE_MAX. */
 uint32_t fake_read(fleet_fake *fake, uint8_t *body, uint64_t *length);
 /* Reads until a message of `type` comes; false: the trainer closed before. */
