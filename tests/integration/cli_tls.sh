@@ -34,6 +34,22 @@ if command -v "${WEFT_CC:-cc}" >/dev/null && [ -z "${WEFT_SANITIZE:-}" ]; then
     says without_info '^tls: install OpenSSL 3'
 fi
 
+# clock.so: a process that has it preloaded is WEFT_YEARS off.
+if command -v "${WEFT_CC:-cc}" >/dev/null && [ -z "${WEFT_SANITIZE:-}" ]; then
+    "${WEFT_CC:-cc}" -shared -fPIC -o clock.so -x c - <<'C' || fail "no shim for the clock"
+#include <stdlib.h>
+#include <time.h>
+time_t time(time_t *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += atol(getenv("WEFT_YEARS")) * 31557600;
+    if (at)
+        *at = now.tv_sec;
+    return now.tv_sec;
+}
+C
+fi
 echo "a key is its owner's alone, and never written over"
 [ "$(stat -c %a keys/a)" = 600 ] || fail "a key has mode $(stat -c %a keys/a)"
 run again 2 "$weft" key keys/a
@@ -111,6 +127,11 @@ for size in [1, 5, 6, 100, 5000, 200000]:
                 pass
 PYTHON
 
+if [ -e clock.so ]; then
+    echo "a key needs no clock"
+    run clock 0 env WEFT_YEARS=-30 LD_PRELOAD="$work/clock.so" "$weft" rollout keys.ini --peer b --model m/v0.safetensors --until 0
+fi
+
 echo "keys change while the trainer runs"
 run key_next 0 "$weft" key keys/b.next
 for key in keys/b keys/b.next; do
@@ -169,6 +190,23 @@ by() # by FILE: the options of an end with this certificate
     }
     await shown expired 'its certificate is not taken: certificate has expired; .*clock says'
     await shown early 'its certificate is not taken: certificate is not yet valid; .*clock says'
+    if [ -e clock.so ]; then
+        echo "a clock that is years off is told, at home before the other end's certificate is seen"
+        for years in -12 90; do
+            [ "$years" = -12 ] && told='it begins on 2020-01-01, and this host.s clock says 201' ||
+                told='it ended on 2100-01-01, and this host.s clock says 211'
+            run off 2 env WEFT_YEARS="$years" LD_PRELOAD="$work/clock.so" "$weft" rollout certificates.ini --peer a \
+                --model m/v0.safetensors --until 1 $(by a)
+            says off "certificate = c/a.pem: $told"
+            run off_trainer 2 env WEFT_YEARS="$years" LD_PRELOAD="$work/clock.so" "$weft" trainer certificates.ini \
+                --model m/v0.safetensors --follow in --set trainer.listen=127.0.0.1:0
+            says off_trainer "certificate = c/trainer.pem: $told"
+            [ "$(wc -l <off.err)$(wc -l <off_trainer.err)" = 11 ] || fail "a wrong clock is not one line"
+        done
+        run off_other 2 env WEFT_YEARS=-12 LD_PRELOAD="$work/clock.so" "$weft" rollout certificates.ini --peer a \
+            --model m/v0.safetensors --until 1 $(by long)
+        says off_other 'its certificate is not taken: certificate is not yet valid; .*this host.s clock says 201'
+    fi
     start a "$weft" rollout certificates.ini --peer a --model m/v0.safetensors --until 3 --save again.safetensors $(by a)
     finish a 0
     same again.safetensors m/v3.safetensors

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# certificates.sh FOLDER: makes what tests of tls need: two authorities, and certificates of trainer, a and b. Further ones
-# of a: expired, not begun yet, of the other authority, without a name. A key has mode 0600.
+# certificates.sh FOLDER [NAME...]: makes what tests of tls need: two authorities, and certificates of trainer, a, b and
+# each NAME. Further ones of a: expired, not begun yet, of the other authority, without a name, long before and after. A
+# key has mode 0600.
 set -euo pipefail
 folder=$1
 mkdir -p "$folder" && cd "$folder"
@@ -41,11 +42,12 @@ sign() # sign FILE NAME AUTHORITY FROM TO: a certificate with the DNS name NAME;
 umask 077
 authority ca
 authority foreign
-for name in trainer a b; do
+for name in trainer a b "${@:2}"; do
     sign $name $name ca 20200101000000Z 21000101000000Z
 done
 sign expired a ca 20000101000000Z 20010101000000Z
 sign early a ca 20990101000000Z 21000101000000Z
 sign stranger a foreign 20200101000000Z 21000101000000Z
 sign nameless - ca 20200101000000Z 21000101000000Z
+sign long a ca 20000101000000Z 21000101000000Z
 sign wide '*' ca 20200101000000Z 21000101000000Z
