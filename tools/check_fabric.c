@@ -106,6 +106,23 @@ static void ask_peer(json_t *fabrics, const weft_site *site, const weft_site_pee
     }
 }
 
+/* The provider that auto takes where none of those above can be had. */
+static void ask_stream(json_t *fabrics, const weft_site *site, const weft_site_peer *peer, const char *name)
+{
+    char why[640], text[768];
+    if (strcmp(peer->provider, "auto") != 0 || !weft_plan_stream(site, peer, NAMES_MS, why, sizeof why))
+        return;
+    json_t *fabric = weft_fabric_json("stream", "", 0, 0);
+    snprintf(text, sizeof text, "taken on this host, by the port that the rollout joins by: %s", why);
+    json_object_set_new(fabric, "text", json_string(text));
+    json_object_set_new(fabric, "named", json_string(""));
+    json_object_set_new(fabric, "asked", json_string("auto"));
+    json_object_set_new(fabric, "number", json_integer(device_of(peer->backend, peer->device)));
+    json_object_set_new(fabric, "pin_bytes", json_integer(0));
+    json_object_set_new(fabric, "peers", json_pack("[s]", name));
+    json_array_append_new(fabrics, fabric);
+}
+
 /* ---- the trainer's end */
 
 /* The peers' wants of their trainer. */
@@ -175,6 +192,7 @@ json_t *weft_check_fabrics(const weft_site *site, uint64_t journal)
         snprintf(name, sizeof name, "%s%s", peer.name, pattern ? "*" : "");
         for (size_t p = 0; (provider = provider_at(&peer, p)); p++)
             ask_peer(fabrics, site, &peer, provider, name);
+        ask_stream(fabrics, site, &peer, name);
     }
     return fabrics;
 }

@@ -15,4 +15,9 @@ uint64_t weft_plan_trainer(const weft_site *site, uint64_t journal);
 bool weft_plan_address(const weft_site *site, const weft_site_peer *peer, uint64_t patience_ms,
                        char address[WEFT_SITE_NAME]);
 
+/* True if `provider = auto` of that peer takes stream on this host, and `why`: no way leads from its addresses to where
+ * it joins, or no other provider serves there. Blocks for the name server, at most `patience_ms`. */
+bool weft_plan_stream(const weft_site *site, const weft_site_peer *peer, uint64_t patience_ms, char *why,
+                      uint64_t capacity);
+
 #endif

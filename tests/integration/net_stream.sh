@@ -97,8 +97,11 @@ echo "one outbound port is enough"
 serve plain --set peer.b.streams=3 --set peers.snapshot_coding=verbatim
 [ "$(seen)" = "names True weights True" ] || fail "the search finds nothing where everything is plain: $(seen)"
 echo "auto takes it where no way leads from the address to the port, and says so before it joins"
-serve auto --set peer.b.provider=auto --set peer.b.address=127.0.0.1
-says auto.b 'provider auto: taken stream.*address = 127\.0\.0\.1 is not reached from 10\.78\.0\.1'
+serve auto --set peer.borealis.provider=auto --set peer.borealis.address=127.0.0.1
+run auto_check 0 nsenter --net=/run/netns/inner "$weft" check "$work/site.ini" --set peer.borealis.provider=auto \
+    --set peer.borealis.address=127.0.0.1 --set "trainer.listen=10.78.0.1:$port"
+says auto_check 'provider stream \(auto\) for borealis: taken on this host, .*127\.0\.0\.1 is not reached from 10\.78\.0\.1'
+says auto.borealis 'provider auto: taken stream.*address = 127\.0\.0\.1 is not reached from 10\.78\.0\.1'
 if [ -n "${WEFT_TLS:-}" ]; then
     echo "under tls too"
     mkdir "$work/keys"
