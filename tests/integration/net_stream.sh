@@ -73,7 +73,8 @@ serve()
     local name=$1 peer
     shift
     mkdir "$work/$name"
-    start "trainer.$name" nsenter --net=/run/netns/trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/$name" --json "$@" "${of_trainer[@]}"
+    start "trainer.$name" nsenter --net=/run/netns/trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" \
+        --follow "$work/$name" --json "$@" "${of_trainer[@]}"
     await said "trainer.$name" 'peers may join'
     : >"$work/seen"
     for peer in atlas borealis; do
@@ -97,12 +98,13 @@ serve()
 
 echo "one outbound port is enough"
 serve plain --set peer.borealis.streams=3 --set peers.snapshot_coding=verbatim
-[ "$(seen)" = "names True weights True peers True" ] || fail "the search finds nothing where everything is plain: $(seen)"
+[ "$(seen)" = "names True weights True peers True" ] ||
+    fail "the search finds nothing where everything is plain: $(seen)"
 echo "auto takes it where no way leads from the address to the port, and says so before it joins"
 serve auto --set peer.borealis.provider=auto --set peer.borealis.address=127.0.0.1
 run auto_check 0 nsenter --net=/run/netns/inner "$weft" check "$work/site.ini" --set peer.borealis.provider=auto \
     --set peer.borealis.address=127.0.0.1 --set "trainer.listen=10.78.0.1:$port"
-says auto_check 'provider stream \(auto\) for borealis: taken on this host, .*127\.0\.0\.1 is not reached from 10\.78\.0\.1'
+says auto_check 'provider stream \(auto\) for borealis: taken on this host, .*127\.0\.0\.1 is not reached from 10
 says auto.borealis 'provider auto: taken stream.*address = 127\.0\.0\.1 is not reached from 10\.78\.0\.1'
 if [ -n "${WEFT_TLS:-}" ]; then
     echo "under tls too"
@@ -112,13 +114,15 @@ if [ -n "${WEFT_TLS:-}" ]; then
     done
     serve tls --set peers.snapshot_coding=verbatim --set security.mode=tls --set "peers.key_file=$work/keys/*"
     says trainer.tls 'messages and weights are secret'
-    [ "$(seen)" = "names False weights False peers True" ] || fail "the way saw what is secret, or no name of a key: $(seen)"
+    [ "$(seen)" = "names False weights False peers True" ] || fail "the way saw other than names of keys: $(seen)"
     if command -v openssl >/dev/null; then
         echo "with certificates the way sees no name of a peer either"
-        bash "$support/certificates.sh" "$work/c" atlas borealis || fail "no certificates: $(tail -n 3 "$work/c/made.log")"
+        bash "$support/certificates.sh" "$work/c" atlas borealis ||
+            fail "no certificates: $(tail -n 3 "$work/c/made.log")"
         of_trainer=(--set "security.certificate=$work/c/trainer.pem" --set "security.key=$work/c/trainer.key")
         of_peer=(--set "security.certificate=$work/c/PEER.pem" --set "security.key=$work/c/PEER.key")
-        serve certificates --set peers.snapshot_coding=verbatim --set security.mode=tls --set "security.ca=$work/c/ca.pem"
+        serve certificates --set peers.snapshot_coding=verbatim --set security.mode=tls \
+            --set "security.ca=$work/c/ca.pem"
         [ "$(seen)" = "names False weights False peers False" ] || fail "the way saw what is secret: $(seen)"
     fi
 fi
