@@ -229,7 +229,7 @@ static weft_status host_digest(weft_backend_state *state, weft_digest_job *job)
 {
     const unsigned slot = weft_host_slot(job->view.width);
     weft_host_tile_lock(state, &job->view);
-    weft_host_reader weights = weft_host_reader_of(&job->view, weft_host_tile(state, 0));
+    weft_host_reader weights = weft_host_reader_of(state->kernels, &job->view, weft_host_tile(state, 0));
     while (weft_host_reader_next(&weights)) {
         const uint32_t first = weights.begin - weft_run_position(&job->view, weights.run);
         job->tensor_delta[weights.run->part] +=
@@ -244,7 +244,7 @@ static weft_host_range range_of(const weft_view *view, const weft_run *run)
     return (weft_host_range){run->tensor, run->element, run->count, view->width};
 }
 
-void weft_host_load(const weft_view *view, uint8_t *bytes)
+void weft_host_load(const weft_host_kernels *kernels, const weft_view *view, uint8_t *bytes)
 {
     for (uint32_t r = 0; r < view->run_count; r++) {
         const weft_run *run = &view->runs[r];
@@ -253,7 +253,7 @@ void weft_host_load(const weft_view *view, uint8_t *bytes)
         if (run->data)
             memcpy(to, run->data, (uint64_t)run->count * view->width);
         else
-            weft_host_boxes_load(view->boxes, &range, to);
+            weft_host_boxes_load(kernels, view->boxes, &range, to);
     }
 }
 
@@ -272,8 +272,7 @@ void weft_host_store(const weft_view *view, const uint8_t *bytes)
 
 static weft_status host_load(weft_backend_state *state, weft_load_job *job)
 {
-    (void)state;
-    weft_host_load(&job->view, job->bytes);
+    weft_host_load(state->kernels, &job->view, job->bytes);
     return WEFT_OK;
 }
 
@@ -294,7 +293,7 @@ static weft_status host_poll(weft_backend_state *state, void *job)
 const weft_backend weft_backend_host = {
     .abi = WEFT_BACKEND_ABI,
     .name = "host",
-    .caps = WEFT_BACKEND_STRIDES,
+    .caps = WEFT_BACKEND_STRIDES | WEFT_BACKEND_CASTS,
     .depth = 1,
     .host_bytes = SCRATCH_BYTES + sizeof(weft_backend_state),
     .probe = weft_host_probe,

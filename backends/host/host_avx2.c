@@ -43,6 +43,30 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
                                   before + written, after + written, width);
 }
 
+/* Rounds eight F32; the BF16 are the upper halves. */
+static __m256i cast8(__m256i x)
+{
+    const __m256i even = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7fff)), even);
+    const __m256i nan =
+        _mm256_cmpgt_epi32(_mm256_and_si256(x, _mm256_set1_epi32(INT32_MAX)), _mm256_set1_epi32(0x7f800000));
+    return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc00000), nan);
+}
+
+static void avx2_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    uint64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const uint8_t *at = from + 4 * i;
+        weft_ahead_stream(at, STREAM_AHEAD, 1);
+        const __m256i low = _mm256_srli_epi32(cast8(WEFT_LOAD_256(at)), 16);
+        const __m256i high = _mm256_srli_epi32(cast8(WEFT_LOAD_256(at + 32)), 16);
+        const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+        _mm256_storeu_si256((void *)(to + 2 * i), both);
+    }
+    weft_loop_cast(from + 4 * i, count - i, to + 2 * i);
+}
+
 /* Keys of the four elements from `element` on. */
 static __m256i keys4(uint64_t element)
 {
@@ -120,6 +144,7 @@ WEFT_PLACES_SLOT(avx2, weft_fast256_gaps)
 const weft_host_kernels weft_host_avx2 = {
     .name = "avx2",
     .diff = WEFT_SLOTS(avx2, diff),
+    .cast = avx2_cast,
     .digest = WEFT_SLOTS(avx2, digest),
     .delta = WEFT_SLOTS(avx2, delta),
     .gather = WEFT_SLOTS(avx2, gather),

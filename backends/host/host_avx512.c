@@ -76,6 +76,32 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
                                   before + written, after + written, width);
 }
 
+/* Rounds 16 F32; the BF16 are the upper halves. The instruction for this flushes subnormals, and is not used. */
+WEFT_ALWAYS_INLINE __m512i cast16(__m512i x)
+{
+    const __m512i even = _mm512_and_si512(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(x, _mm512_set1_epi32(0x7fff)), even);
+    const __m512i magnitude = _mm512_and_si512(x, _mm512_set1_epi32(INT32_MAX));
+    const __mmask16 nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    return _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc00000));
+}
+
+static void avx512_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    uint16_t upper[32];
+    uint64_t i = 0;
+    for (uint16_t k = 0; k < 32; k++)
+        upper[k] = (uint16_t)(2 * k + 1);
+    const __m512i halves = _mm512_loadu_si512(upper);
+    for (; i + 32 <= count; i += 32) {
+        const uint8_t *at = from + 4 * i;
+        weft_ahead_stream(at, STREAM_AHEAD, 2);
+        const __m512i low = cast16(_mm512_loadu_si512(at)), high = cast16(_mm512_loadu_si512(at + 64));
+        _mm512_storeu_si512(to + 2 * i, _mm512_permutex2var_epi16(low, halves, high));
+    }
+    weft_loop_cast(from + 4 * i, count - i, to + 2 * i);
+}
+
 WEFT_ALWAYS_INLINE __m512i mix64x8(__m512i x)
 {
     x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 30));
@@ -216,6 +242,7 @@ static void avx512_gap_ones(const uint32_t *position, uint32_t count, uint32_t g
 const weft_host_kernels weft_host_avx512 = {
     .name = "avx512",
     .diff = WEFT_SLOTS(avx512, diff),
+    .cast = avx512_cast,
     .digest = WEFT_SLOTS(avx512, digest),
     .delta = WEFT_SLOTS(avx512, delta),
     .gather = WEFT_SLOTS(avx512, gather),

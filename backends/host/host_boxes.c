@@ -11,10 +11,11 @@
 /* Rows and columns of one box, and where they go to or come from. */
 typedef struct patch {
     const weft_box *box;
-    uint64_t row, rows;       /* of the box */
-    uint64_t column, columns; /* of the box */
-    uint8_t *dense;           /* of the first element */
-    uint64_t pitch;           /* bytes of a row there */
+    uint64_t row, rows;               /* of the box */
+    uint64_t column, columns;         /* of the box */
+    uint8_t *dense;                   /* of the first element */
+    uint64_t pitch;                   /* bytes of a row there */
+    const weft_host_kernels *kernels; /* for a cast; NULL: the box has none, because it is stored to */
 } patch;
 
 /* Bytes of the sizes that tiles have are moved without a call. */
@@ -127,12 +128,48 @@ WEFT_ALWAYS_INLINE void scattered_move(const patch *p, uint8_t width, bool store
     }
 }
 
+/* ---- elements of F32 that are read as BF16 */
+
+#define CAST_WIDTH 2u /* bytes of the dense elements */
+
+static void row_cast(const patch *p, uint8_t *dense, const uint8_t *boxed)
+{
+    const weft_box *box = p->box;
+    for (uint64_t c = 0, side; c < p->columns; c += side) {
+        side = weft_box_side(box, p->column + c);
+        side = side < p->columns - c ? side : p->columns - c;
+        p->kernels->cast(boxed + weft_box_offset(&box->column_at, p->column + c), side, dense + c * CAST_WIDTH);
+    }
+}
+
+/* Whole rows that follow each other at both ends are one. */
+static bool rows_follow(const patch *p)
+{
+    const weft_box *box = p->box;
+    return box->side == box->columns && p->columns == box->columns && box->row_at.count == 1 &&
+           box->row_at.part[0].stride == p->columns * box->width && p->pitch == p->columns * CAST_WIDTH;
+}
+
+static void rows_cast(const patch *p)
+{
+    const weft_box *box = p->box;
+    uint8_t *dense = p->dense;
+    if (rows_follow(p)) {
+        p->kernels->cast(box->data + weft_box_offset(&box->row_at, p->row), p->rows * p->columns, dense);
+        return;
+    }
+    for (uint64_t r = 0; r < p->rows; r++, dense += p->pitch)
+        row_cast(p, dense, box->data + weft_box_offset(&box->row_at, p->row + r));
+}
+
 /* ---- ranges */
 
 WEFT_ALWAYS_INLINE void patch_move(const patch *p, uint8_t width, bool store)
 {
     const weft_box *box = p->box;
-    if (box->side == 1)
+    if (box->cast)
+        rows_cast(p);
+    else if (box->side == 1)
         scattered_move(p, width, store);
     else if (box->side == box->columns && box->row_at.count == 1)
         rows_stride(p, width, store);
@@ -142,7 +179,8 @@ WEFT_ALWAYS_INLINE void patch_move(const patch *p, uint8_t width, bool store)
 
 /* Takes the elements that a box has of `rows` rows from `row` on, in the columns from `column` to `end`. */
 WEFT_ALWAYS_INLINE void rows_take(const weft_box *box, const weft_host_range *range, uint8_t *bytes, uint64_t row,
-                                  uint64_t rows, uint64_t column, uint64_t end, bool store)
+                                  uint64_t rows, uint64_t column, uint64_t end, bool store,
+                                  const weft_host_kernels *kernels)
 {
     const uint64_t top = row > box->row ? row : box->row, left = column > box->column ? column : box->column;
     const uint64_t bottom = row + rows < box->row + box->rows ? row + rows : box->row + box->rows;
@@ -155,12 +193,14 @@ WEFT_ALWAYS_INLINE void rows_take(const weft_box *box, const weft_host_range *ra
                      left - box->column,
                      right - left,
                      bytes + (top * box->all + left - range->first) * range->width,
-                     box->all * range->width};
+                     box->all * range->width,
+                     kernels};
     patch_move(&p, range->width, store);
 }
 
 /* A range is a part of a row, whole rows, and a part of a row. */
-WEFT_ALWAYS_INLINE void range_move(const weft_boxes *boxes, const weft_host_range *range, uint8_t *bytes, bool store)
+WEFT_ALWAYS_INLINE void range_move(const weft_boxes *boxes, const weft_host_range *range, uint8_t *bytes, bool store,
+                                   const weft_host_kernels *kernels)
 {
     const uint64_t all = boxes->box[boxes->first[range->tensor]].all, last = range->first + range->count - 1;
     const uint64_t row = range->first / all, column = range->first % all, last_row = last / all;
@@ -168,25 +208,30 @@ WEFT_ALWAYS_INLINE void range_move(const weft_boxes *boxes, const weft_host_rang
     const weft_box *stop, *box = weft_boxes_from(boxes, range->tensor, row, &stop);
     for (; box < stop && box->row <= last_row; box++) {
         if (head)
-            rows_take(box, range, bytes, row, 1, column, row == last_row ? end : all, store);
-        rows_take(box, range, bytes, row + head, last_row + 1 - tail - row - head, 0, all, store);
+            rows_take(box, range, bytes, row, 1, column, row == last_row ? end : all, store, kernels);
+        rows_take(box, range, bytes, row + head, last_row + 1 - tail - row - head, 0, all, store, kernels);
         if (tail)
-            rows_take(box, range, bytes, last_row, 1, 0, end, store);
+            rows_take(box, range, bytes, last_row, 1, 0, end, store, kernels);
     }
 }
 
-void weft_host_rows_load(const weft_box *box, uint64_t row, uint64_t rows, uint8_t width, uint8_t *bytes)
+void weft_host_rows_load(const weft_host_kernels *kernels, const weft_box *box, uint64_t row, uint64_t rows,
+                         uint8_t width, uint8_t *bytes)
 {
-    const patch p = {box, row, rows, 0, box->columns, bytes, box->columns * width};
-    rows_stride(&p, width, false);
+    const patch p = {box, row, rows, 0, box->columns, bytes, box->columns * width, kernels};
+    if (box->cast)
+        rows_cast(&p);
+    else
+        rows_stride(&p, width, false);
 }
 
-void weft_host_boxes_load(const weft_boxes *boxes, const weft_host_range *range, uint8_t *bytes)
+void weft_host_boxes_load(const weft_host_kernels *kernels, const weft_boxes *boxes, const weft_host_range *range,
+                          uint8_t *bytes)
 {
-    range_move(boxes, range, bytes, false);
+    range_move(boxes, range, bytes, false, kernels);
 }
 
 void weft_host_boxes_store(const weft_boxes *boxes, const weft_host_range *range, const uint8_t *bytes)
 {
-    range_move(boxes, range, (uint8_t *)(uintptr_t)bytes, true);
+    range_move(boxes, range, (uint8_t *)(uintptr_t)bytes, true, NULL);
 }

@@ -4,6 +4,7 @@
 #ifndef WEFT_BACKENDS_HOST_BOXES_H
 #define WEFT_BACKENDS_HOST_BOXES_H
 
+#include "backends/host/host_kernels.h"
 #include "layout/box.h"
 
 /* Coded elements of one tensor. */
@@ -24,10 +25,12 @@ static inline const weft_box *weft_host_boxes_pitched(const weft_boxes *boxes, u
 }
 
 /* Copies whole rows out of such a box. */
-void weft_host_rows_load(const weft_box *box, uint64_t row, uint64_t rows, uint8_t width, uint8_t *bytes);
+void weft_host_rows_load(const weft_host_kernels *kernels, const weft_box *box, uint64_t row, uint64_t rows,
+                         uint8_t width, uint8_t *bytes);
 
-/* Copies a range out of its boxes, and back. */
-void weft_host_boxes_load(const weft_boxes *boxes, const weft_host_range *range, uint8_t *bytes);
+/* Copies a range out of its boxes, through their casts, and back into boxes without a cast. */
+void weft_host_boxes_load(const weft_host_kernels *kernels, const weft_boxes *boxes, const weft_host_range *range,
+                          uint8_t *bytes);
 void weft_host_boxes_store(const weft_boxes *boxes, const weft_host_range *range, const uint8_t *bytes);
 
 /* Elements of a view's run, at `count` rising positions of the view. */
@@ -38,7 +41,7 @@ typedef struct weft_host_spots {
     uint32_t count;
 } weft_host_spots;
 
-/* As the kernels of these names (host_kernels.h) do with runs that name their memory. */
+/* As the kernels of these names (host_kernels.h) do with runs that name their memory. No box has a cast. */
 void weft_host_boxes_gather(const weft_host_spots *spots, uint8_t *out);
 void weft_host_boxes_scatter(const weft_host_spots *spots, const uint8_t *values);
 bool weft_host_boxes_swap(const weft_host_spots *spots, uint8_t *before, const uint8_t *after);
@@ -47,6 +50,7 @@ bool weft_host_boxes_swap(const weft_host_spots *spots, uint8_t *before, const u
 
 /* Reads a view in order: each fragment lies in one piece of memory, its own or the reader's tile. */
 typedef struct weft_host_reader {
+    const weft_host_kernels *kernels;
     const weft_view *view;
     uint8_t *tile;       /* NULL: no run of the view lies in boxes */
     const weft_run *run; /* run of the fragment at hand */
@@ -61,9 +65,10 @@ typedef struct weft_host_reader {
 } weft_host_reader;
 
 /* Before the first fragment. */
-static inline weft_host_reader weft_host_reader_of(const weft_view *view, uint8_t *tile)
+static inline weft_host_reader weft_host_reader_of(const weft_host_kernels *kernels, const weft_view *view,
+                                                   uint8_t *tile)
 {
-    return (weft_host_reader){.view = view, .tile = tile};
+    return (weft_host_reader){.kernels = kernels, .view = view, .tile = tile};
 }
 
 /* Goes on to the fragment at the end of the one at hand; false at the end of the view. */

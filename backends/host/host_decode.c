@@ -82,7 +82,7 @@ static void full_decode(weft_backend_state *state, const weft_decode_job *job)
     now.boxes = NULL;
     weft_host_tile_lock(state, &job->base);
     if (weft_frame_has_full_steps(&job->frame.header))
-        weft_host_steps_read(job->frame.payload, &job->base, weft_host_tile(state, 0), job->changes);
+        weft_host_steps_read(state->kernels, job->frame.payload, &job->base, weft_host_tile(state, 0), job->changes);
     else
         weft_host_diff(state, &now, &job->base, job->changes,
                        NULL); /* the list holds every element: the caller checked */

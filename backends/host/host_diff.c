@@ -38,8 +38,8 @@ bool weft_host_diff(const weft_backend_state *state, const weft_view *now, const
                     weft_changes *changes, weft_host_ranker *ranker)
 {
     const comparison c = {state->kernels, now, changes, ranker};
-    weft_host_reader a = weft_host_reader_of(now, weft_host_tile(state, 0)),
-                     b = weft_host_reader_of(shadow, weft_host_tile(state, 1));
+    weft_host_reader a = weft_host_reader_of(state->kernels, now, weft_host_tile(state, 0)),
+                     b = weft_host_reader_of(state->kernels, shadow, weft_host_tile(state, 1));
     changes->unit = now->unit;
     changes->count = 0;
     for (uint32_t position = 0; position < now->count;) {

@@ -30,7 +30,7 @@ static uint32_t frame_bytes(const weft_frame_header *header)
     return WEFT_FRAME_HEADER_BYTES + header->payload_bytes;
 }
 
-static uint32_t full_write(const weft_view *now, weft_frame_sink *sink)
+static uint32_t full_write(const weft_host_kernels *kernels, const weft_view *now, weft_frame_sink *sink)
 {
     uint64_t used = (uint64_t)now->count * now->width;
     weft_frame_header header = {.unit = now->unit, .units = 1, .level = WEFT_LEVEL_FULL, .changed = now->count};
@@ -38,7 +38,7 @@ static uint32_t full_write(const weft_view *now, weft_frame_sink *sink)
     uint8_t *payload = frame_begin(sink, &header);
     if (!payload)
         return 0;
-    weft_host_load(now, payload);
+    weft_host_load(kernels, now, payload);
     memset(payload + used, 0, header.payload_bytes - used);
     return frame_bytes(&header);
 }
@@ -146,5 +146,6 @@ void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft
     else if (job->now.units > 1 || (!steps && job->now.run_count == 0))
         job->alone |= 1u << level;
     else
-        job->frame_bytes[level] = steps ? steps_write(&state->changes, &job->now, sink) : full_write(&job->now, sink);
+        job->frame_bytes[level] =
+            steps ? steps_write(&state->changes, &job->now, sink) : full_write(state->kernels, &job->now, sink);
 }

@@ -53,6 +53,19 @@ WEFT_ALWAYS_INLINE uint32_t weft_loop_diff(const uint8_t *now, const uint8_t *sh
     return found;
 }
 
+/* Rounds the bits of an F32 to those of a BF16. */
+WEFT_ALWAYS_INLINE uint16_t weft_loop_cast_bits(uint32_t bits)
+{
+    const uint32_t even = bits >> 16 & 1;
+    return (bits & INT32_MAX) > 0x7f800000u ? 0x7fc0u : (uint16_t)((bits + 0x7fffu + even) >> 16);
+}
+
+WEFT_ALWAYS_INLINE void weft_loop_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    for (uint64_t i = 0; i < count; i++)
+        weft_element_put(to, i, weft_loop_cast_bits((uint32_t)weft_element_get(from, i, 4)), 2);
+}
+
 WEFT_ALWAYS_INLINE uint64_t weft_loop_digest(const uint8_t *data, uint64_t element, uint64_t count, unsigned width)
 {
     uint64_t key = (element + 1) * WEFT_PHI;

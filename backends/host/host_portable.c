@@ -23,6 +23,11 @@
     WEFT_LOOPS_STEPS(portable, W)                                                                                      \
     WEFT_LOOPS_FIELDS(portable, W)
 
+static void portable_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    weft_loop_cast(from, count, to);
+}
+
 PORTABLE(1)
 PORTABLE(2)
 PORTABLE(4)
@@ -32,6 +37,7 @@ WEFT_LOOPS_FAST(portable)
 const weft_host_kernels weft_host_portable = {
     .name = "portable",
     .diff = WEFT_SLOTS(portable, diff),
+    .cast = portable_cast,
     .digest = WEFT_SLOTS(portable, digest),
     .delta = WEFT_SLOTS(portable, delta),
     .gather = WEFT_SLOTS(portable, gather),

@@ -43,7 +43,7 @@ static bool rows_read(weft_host_reader *reader, uint64_t element, uint32_t left)
             return false;
         reader->row = element / reader->box->all;
     }
-    weft_host_rows_load(reader->box, reader->row, reader->rows, reader->view->width, reader->tile);
+    weft_host_rows_load(reader->kernels, reader->box, reader->row, reader->rows, reader->view->width, reader->tile);
     reader->row += reader->rows;
     reader->next = element + reader->count;
     reader->data = reader->tile;
@@ -61,7 +61,7 @@ static void boxes_read(weft_host_reader *reader, uint32_t from, uint32_t left)
         return;
     const uint32_t count = chunk_of(view->boxes, run->tensor, element, left, view->width);
     const weft_host_range range = {run->tensor, element, count, view->width};
-    weft_host_boxes_load(view->boxes, &range, reader->tile);
+    weft_host_boxes_load(reader->kernels, view->boxes, &range, reader->tile);
     reader->data = reader->tile;
     reader->end = reader->begin + count;
 }

@@ -87,7 +87,8 @@ void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, w
 /* A payload of `bytes` bytes, for full frames of steps: those of the listed changes, 0 where nothing changed. */
 void weft_host_steps_write(const weft_changes *changes, uint8_t width, bool is_float, uint8_t *payload, uint64_t bytes);
 /* The way back: lists what such a payload changes in a base, with the bits before and after. */
-void weft_host_steps_read(const uint8_t *payload, const weft_view *base, uint8_t *tile, weft_changes *changes);
+void weft_host_steps_read(const weft_host_kernels *kernels, const uint8_t *payload, const weft_view *base,
+                          uint8_t *tile, weft_changes *changes);
 
 /* Positions and new bits of a pairs frame, proved in order and in range. Errors: WEFT_E_CORRUPT. */
 weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_changes *changes);
@@ -126,7 +127,7 @@ static inline uint64_t weft_host_origin(const weft_view *view, const weft_run *r
     return run->element - weft_run_position(view, run);
 }
 
-void weft_host_load(const weft_view *view, uint8_t *bytes);
+void weft_host_load(const weft_host_kernels *kernels, const weft_view *view, uint8_t *bytes);
 void weft_host_store(const weft_view *view, const uint8_t *bytes);
 
 #endif

@@ -56,9 +56,10 @@ WEFT_ALWAYS_INLINE uint32_t steps_take(const weft_host_reader *weights, const ui
     return kept;
 }
 
-void weft_host_steps_read(const uint8_t *payload, const weft_view *base, uint8_t *tile, weft_changes *changes)
+void weft_host_steps_read(const weft_host_kernels *kernels, const uint8_t *payload, const weft_view *base,
+                          uint8_t *tile, weft_changes *changes)
 {
-    weft_host_reader weights = weft_host_reader_of(base, tile);
+    weft_host_reader weights = weft_host_reader_of(kernels, base, tile);
     changes->count = 0;
     while (weft_host_reader_next(&weights)) {
         switch (base->width) {

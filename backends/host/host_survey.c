@@ -94,13 +94,13 @@ static const weft_run *run_of(const weft_view *view, uint32_t position)
 }
 
 /* Elements of a run from its element `from` on, copied into `tile` if they lie in boxes. */
-static const uint8_t *elements_at(const weft_view *view, const weft_run *run, uint32_t from, uint32_t count,
-                                  uint8_t *tile)
+static const uint8_t *elements_at(const weft_backend_state *state, const weft_view *view, const weft_run *run,
+                                  uint32_t from, uint32_t count, uint8_t *tile)
 {
     const weft_host_range range = {run->tensor, run->element + from, count, view->width};
     if (run->data)
         return run->data + (uint64_t)from * view->width;
-    weft_host_boxes_load(view->boxes, &range, tile);
+    weft_host_boxes_load(state->kernels, view->boxes, &range, tile);
     return tile;
 }
 
@@ -111,8 +111,8 @@ static piece piece_at(const weft_backend_state *state, const weft_survey_job *jo
     uint32_t a = position - weft_run_position(&job->now, now), b = position - weft_run_position(&job->shadow, shadow);
     count = now->count - a < count ? now->count - a : count;
     count = shadow->count - b < count ? shadow->count - b : count;
-    return (piece){.now = elements_at(&job->now, now, a, count, weft_host_tile(state, 0)),
-                   .shadow = elements_at(&job->shadow, shadow, b, count, weft_host_tile(state, 1)),
+    return (piece){.now = elements_at(state, &job->now, now, a, count, weft_host_tile(state, 0)),
+                   .shadow = elements_at(state, &job->shadow, shadow, b, count, weft_host_tile(state, 1)),
                    .position = position,
                    .sampled = position / job->stride * job->count + position % job->stride,
                    .count = count};

@@ -79,7 +79,7 @@ static weft_status places_find(const weft_backend_state *state, tight_reader *re
     const unsigned slot = weft_host_slot(base->width);
     const uint32_t wanted = reader->shape.changed;
     uint32_t found = 0;
-    weft_host_reader weights = weft_host_reader_of(base, weft_host_tile(state, 0));
+    weft_host_reader weights = weft_host_reader_of(state->kernels, base, weft_host_tile(state, 0));
     while (weft_host_reader_next(&weights)) {
         uint32_t here =
             state->tight->place[slot](weights.data, weights.end - weights.begin, weights.begin, &reader->map,

@@ -1,4 +1,4 @@
-/* binding_apart.c - whether the memory of a binding can be written: no address is there twice. */
+/* binding_apart.c - whether the memory of a binding can be written: no address is there twice, and nothing is cast. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -74,15 +74,35 @@ static weft_status places_apart(const weft_layout *layout, const placed *places,
     return WEFT_OK;
 }
 
+/* Values that are rounded on the way out have no way back in. */
+static weft_status casts_refuse(const weft_binding *binding)
+{
+    const weft_boxes *boxes = binding->boxes;
+    char name[WEFT_SLICE_TEXT];
+    for (uint64_t i = 0; boxes && i < boxes->count; i++) {
+        if (!boxes->box[i].cast)
+            continue;
+        weft_slice_name(binding->layout, &boxes->slice[i], name);
+        return weft_fail(WEFT_E_ARGUMENT,
+                         "%s: memory F32 under a layout of BF16 is read by trainers alone, and weights are written "
+                         "here: bind memory of BF16",
+                         name);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_binding_apart(const weft_binding *binding)
 {
     const uint64_t most = binding->run_count + (binding->boxes ? binding->boxes->pattern_count : 0);
+    weft_status status = casts_refuse(binding);
+    if (status != WEFT_OK)
+        return status;
     placed *places = weft_mem_take(most + 1, sizeof *places);
     if (!places)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu places", (ull)most);
     const uint64_t count = places_take(binding, places);
     qsort(places, count, sizeof *places, placed_order);
-    const weft_status status = places_apart(binding->layout, places, count);
+    status = places_apart(binding->layout, places, count);
     weft_mem_give(places);
     return status;
 }

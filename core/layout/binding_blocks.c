@@ -84,13 +84,13 @@ static void pieces_put(taking *t, const weft_box_read *reads, uint64_t count)
             (weft_coded_piece){reads[i].slice.tensor, reads[i].first, reads[i].count, reads[i].box.data};
 }
 
-/* Takes all blocks of a tensor as boxes if one of them needs its strides. */
+/* Takes all blocks of a tensor as boxes if one of them needs its strides or a cast. */
 static weft_status tensor_take(taking *t, uint64_t tensor, const weft_box_read *reads, uint64_t count)
 {
     weft_boxes *boxes = t->boxes;
     bool flat = true;
     for (uint64_t i = 0; i < count; i++)
-        flat = flat && reads[i].flat;
+        flat = flat && reads[i].flat && !reads[i].box.cast;
     boxes->first[tensor] = boxes->count;
     boxes_put(boxes, reads, count); /* the next tensor's boxes take their place if these are not kept */
     weft_status status = weft_boxes_cover(t->layout, tensor, boxes->box + boxes->count, count);

@@ -12,6 +12,7 @@ typedef struct reading {
     const weft_layout *layout;
     const weft_layout_entry *entry;
     const weft_block *block;
+    uint8_t width; /* bytes of a coded element in memory */
     char name[WEFT_SLICE_TEXT];
 } reading;
 
@@ -33,9 +34,9 @@ static weft_status words_check(const reading *r)
 {
     const weft_block *block = r->block;
     const weft_dtype_row *memory = weft_dtype_find(block->memory);
-    if (block->memory && block->memory != r->entry->row->dtype)
+    if (block->memory && block->memory != r->entry->row->dtype && !weft_block_casts(r->entry->row, block))
         return weft_fail(WEFT_E_ARGUMENT,
-                         "%s: memory %s: blocks of another dtype than the layout's %s are not read yet", r->name,
+                         "%s: memory %s: the layout says %s, and F32 that is read as BF16 is the only cast", r->name,
                          memory ? memory->name : "of an unknown dtype", r->entry->row->name);
     if (block->flags)
         return weft_fail(WEFT_E_ARGUMENT, "%s: flags %x of the block are reserved", r->name, block->flags);
@@ -44,7 +45,7 @@ static weft_status words_check(const reading *r)
 
 static weft_status data_check(const reading *r)
 {
-    const uint8_t width = r->entry->row->width;
+    const uint8_t width = r->width;
     if (!r->block->data)
         return weft_fail(WEFT_E_LAYOUT, "%s: the block has no memory", r->name);
     if ((uintptr_t)r->block->data % width != 0)
@@ -66,7 +67,7 @@ static bool is_given(const weft_stride *strides)
 static weft_status strides_check(const reading *r, const weft_stride *strides, const char *what, uint64_t wanted,
                                  uint32_t *count)
 {
-    const uint8_t width = r->entry->row->width;
+    const uint8_t width = r->width;
     uint64_t product = 1;
     *count = 0;
     for (uint32_t i = 0; i < WEFT_STRIDES_MAX; i++) {
@@ -125,17 +126,17 @@ static weft_status indices_take(const reading *r, weft_box *box)
 {
     const weft_dtype_row *row = r->entry->row;
     const uint64_t halves = is_packed(row) ? 1 : row->bits / (8u * row->width), values = box->columns / halves;
-    weft_status status = index_take(r, r->block->row, "row", box->rows, box->columns * row->width, &box->row_at);
+    weft_status status = index_take(r, r->block->row, "row", box->rows, box->columns * r->width, &box->row_at);
     if (status == WEFT_OK)
-        status = index_take(r, r->block->column, "column", values, row->width * halves, &box->column_at);
+        status = index_take(r, r->block->column, "column", values, r->width * halves, &box->column_at);
     if (status != WEFT_OK)
         return status;
     if (halves > 1)
-        box->column_at.part[box->column_at.count++] = (weft_stride){halves, row->width};
+        box->column_at.part[box->column_at.count++] = (weft_stride){halves, r->width};
     index_join(&box->row_at);
     index_join(&box->column_at);
     const weft_stride *inner = &box->column_at.part[box->column_at.count - 1];
-    box->side = inner->stride == row->width ? inner->extent : 1;
+    box->side = inner->stride == r->width ? inner->extent : 1;
     return WEFT_OK;
 }
 
@@ -169,6 +170,8 @@ static weft_status box_take(const reading *r, weft_box *box)
                           .columns = coded_of(row, slice->columns),
                           .all = coded_of(row, whole.columns)};
     box->data = r->block->data;
+    box->width = r->width;
+    box->cast = weft_block_casts(row, r->block);
     return status == WEFT_OK ? indices_take(r, box) : status;
 }
 
@@ -178,7 +181,7 @@ static weft_status pattern_take(const reading *r, const weft_box *box, weft_patt
     const uint32_t rows = box->row_at.count, columns = box->column_at.count;
     memcpy(parts, box->row_at.part, rows * sizeof *parts);
     memcpy(parts + rows, box->column_at.part, columns * sizeof *parts);
-    switch (weft_pattern_make(box->data, r->entry->row->width, parts, rows + columns, pattern, &fault)) {
+    switch (weft_pattern_make(box->data, box->width, parts, rows + columns, pattern, &fault)) {
     case WEFT_PATTERN_ALIASES:
         return weft_fail(WEFT_E_LAYOUT,
                          "%s: strides lead two elements to one address: %llu steps of %llu bytes, and smaller strides "
@@ -189,13 +192,6 @@ static weft_status pattern_take(const reading *r, const weft_box *box, weft_patt
     default:
         return WEFT_OK;
     }
-}
-
-static bool is_flat(const weft_box *box, uint8_t width)
-{
-    if (box->side != box->columns || box->rows == 1)
-        return box->side == box->columns;
-    return box->columns == box->all && box->row_at.count == 1 && box->row_at.part[0].stride == box->all * width;
 }
 
 weft_status weft_box_take(const weft_layout *layout, const weft_block *block, uint64_t number, weft_box_read *read)
@@ -209,6 +205,7 @@ weft_status weft_box_take(const weft_layout *layout, const weft_block *block, ui
     if (status != WEFT_OK)
         return status;
     reading r = {.layout = layout, .entry = &layout->entries[slice->tensor], .block = block};
+    r.width = weft_block_casts(r.entry->row, block) ? sizeof(float) : r.entry->row->width;
     weft_slice_name(layout, slice, r.name);
     status = words_check(&r);
     if (status != WEFT_OK || weft_slice_elements(slice) == 0)
@@ -220,7 +217,7 @@ weft_status weft_box_take(const weft_layout *layout, const weft_block *block, ui
         status = pattern_take(&r, &read->box, &read->pattern);
     if (status != WEFT_OK)
         return status;
-    read->flat = is_flat(&read->box, r.entry->row->width);
+    read->flat = weft_box_is_flat(&read->box);
     read->first = read->box.row * read->box.all + read->box.column;
     read->count = read->box.rows * read->box.columns;
     return WEFT_OK;

@@ -24,6 +24,8 @@ typedef struct weft_box {
     uint64_t all;     /* coded elements of a row of the tensor */
     uint64_t reach;   /* row after the last one that this box, or an earlier box of its tensor, has */
     uint8_t *data;    /* address of the first element */
+    uint8_t width;    /* bytes of a coded element in memory */
+    bool cast;        /* memory has F32 and the elements are BF16: read through the cast, never written */
     weft_box_index row_at;
     weft_box_index column_at;
     uint64_t side; /* columns that lie side by side, from each multiple of this number on */
@@ -94,6 +96,20 @@ static inline weft_segment weft_boxes_segment(const weft_boxes *boxes, uint64_t 
     return (weft_segment){box->data + weft_box_offset(&box->row_at, row - box->row) +
                               weft_box_offset(&box->column_at, here),
                           weft_box_side(box, here)};
+}
+
+/* Tells whether a box lies in memory as its elements follow each other in the tensor. */
+static inline bool weft_box_is_flat(const weft_box *box)
+{
+    if (box->side != box->columns || box->rows == 1)
+        return box->side == box->columns;
+    return box->columns == box->all && box->row_at.count == 1 && box->row_at.part[0].stride == box->all * box->width;
+}
+
+/* Tells whether memory of F32 is read as elements of BF16. */
+static inline bool weft_block_casts(const weft_dtype_row *row, const weft_block *block)
+{
+    return row->dtype == WEFT_BF16 && block->memory == WEFT_F32;
 }
 
 /* A block that was read. */

@@ -160,8 +160,8 @@ weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_bindi
 weft_status weft_binding_open_spaced(weft_layout *layout, void *image, weft_binding *binding);
 /* Returns the bytes of such an image; UINT64_MAX: they overflow 64 bits. */
 uint64_t weft_binding_spaced_bytes(const weft_layout *layout);
-/* Checks that no two tensors or blocks share memory, because writes to shared memory cannot be undone. Errors:
- * WEFT_E_LAYOUT, WEFT_E_MEMORY. */
+/* Checks that weights can be written: no two tensors or blocks share memory, because such writes cannot be undone, and
+ * no block is read through a cast. Errors: WEFT_E_LAYOUT, WEFT_E_ARGUMENT (a cast), WEFT_E_MEMORY. */
 weft_status weft_binding_apart(const weft_binding *binding);
 void weft_binding_close(weft_binding *binding);
 /* Returns the view of a unit, or of `units` units of one stretch. */

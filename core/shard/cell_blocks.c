@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "layout/box.h"
 
 typedef unsigned long long ull;
 
@@ -138,19 +139,26 @@ typedef struct parting {
     uint64_t used;
 } parting;
 
+/* Bytes of elements in the memory of the block. */
+static uint64_t memory_bytes(const parting *p, uint64_t elements)
+{
+    const uint64_t tensor = p->block->slice.tensor;
+    return weft_block_casts(p->model->entries[tensor].row, p->block) ? elements * sizeof(float)
+                                                                     : bytes_of(p->model, tensor, elements);
+}
+
 /* Rows without strides follow each other, also where a row of a packed dtype does not fill whole bytes. */
 static void rows_of(const parting *p, index_ranges *out)
 {
     const weft_block *block = p->block;
     const uint32_t given = parts_given(block->row);
-    const uint64_t begin = p->common.row - block->slice.row, tensor = block->slice.tensor;
+    const uint64_t begin = p->common.row - block->slice.row;
     if (given)
         index_split(block->row, given, begin, p->common.rows, (index_range){0}, out);
     else
-        out->list[out->count++] =
-            (index_range){.count = p->common.rows,
-                          .offset = bytes_of(p->model, tensor, begin * block->slice.columns),
-                          .part = {{p->common.rows, bytes_of(p->model, tensor, block->slice.columns)}}};
+        out->list[out->count++] = (index_range){.count = p->common.rows,
+                                                .offset = memory_bytes(p, begin * block->slice.columns),
+                                                .part = {{p->common.rows, memory_bytes(p, block->slice.columns)}}};
 }
 
 /* Columns without strides lie side by side; a packed dtype counts the bytes of a row. */
@@ -164,8 +172,7 @@ static void columns_of(const parting *p, index_ranges *out)
         index_split(block->column, given, packed ? bytes_of(p->model, tensor, begin) : begin,
                     packed ? bytes_of(p->model, tensor, p->common.columns) : p->common.columns, (index_range){0}, out);
     else
-        out->list[out->count++] =
-            (index_range){.count = p->common.columns, .offset = bytes_of(p->model, tensor, begin)};
+        out->list[out->count++] = (index_range){.count = p->common.columns, .offset = memory_bytes(p, begin)};
 }
 
 /* Converts a count of a packed dtype's bytes in strides to elements. */

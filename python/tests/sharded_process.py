@@ -1,5 +1,5 @@
 """One process of a sharded trainer, started by test_torch.py through torch.distributed.run: FSDP2, or that over
-tensor-parallel. Each process publishes what it has; the first has a rollout of the whole model beside, which must have
+tensor-parallel, or FSDP2 whose float32 masters are published as bfloat16. Each process publishes what it has; the first has a rollout of the whole model beside, which must have
 the bits that all processes together have."""
 
 import sys
@@ -29,7 +29,7 @@ class Model(torch.nn.Module):
 def sharded(kind, world):
     torch.manual_seed(0)
     model = Model()
-    if kind == "fsdp":
+    if kind in ("fsdp", "cast"):
         return fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
     mesh = init_device_mesh("cpu", (world // 2, 2), mesh_dim_names=("data", "tensor"))
     parallelize_module(model, mesh["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
@@ -46,14 +46,16 @@ def main(kind):
     rank, world = dist.get_rank(), dist.get_world_size()
     model = sharded(kind, world)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    with weft.torch.publish_after(optimizer, model, site(world), log=quiet) as publisher:
-        own = (publisher.trainer.stats().listen, weft.torch.holding(model)[1].slices) if publisher.trainer else None
+    cast, served = ("bf16", torch.bfloat16) if kind == "cast" else (None, torch.float32)
+    with weft.torch.publish_after(optimizer, model, site(world), cast=cast, log=quiet) as publisher:
+        blocks = weft.torch.holding(model, cast=cast)[1]
+        own = (publisher.trainer.stats().listen, blocks.slices) if publisher.trainer else None
         every = [None] * world
         dist.all_gather_object(every, own)
         follower = None
         if rank == 0:
             sources = [source for source in every if source]
-            follower = weft.torch.follow(Model(), site(world), "a", empty=True, sources=sources, log=quiet)
+            follower = weft.torch.follow(Model().to(served), site(world), "a", empty=True, sources=sources, log=quiet)
             follower.until(0, BOUND)
         for version in (1, 2):
             dist.barrier()
@@ -61,7 +63,7 @@ def main(kind):
             torch.manual_seed(version)
             model(torch.randn(8, 64)).square().mean().backward()
             optimizer.step()
-            whole = {name: tensor.full_tensor() for name, tensor in model.state_dict().items()}
+            whole = {name: tensor.full_tensor().to(served) for name, tensor in model.state_dict().items()}
             if follower:
                 follower.until(version, BOUND)
                 for name, tensor in follower.model.state_dict().items():

@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -116,6 +117,130 @@ class Training(unittest.TestCase):
             self.assertEqual(trainer.publish(1).changed, 1)
 
 
+# Upper halves that floats find special, and lower halves at and beside the tie.
+HIGHS = (0x0000, 0x0001, 0x007F, 0x0080, 0x3F80, 0x3F81, 0x7F7F, 0x7F80, 0x7F81, 0x7FC1, 0x7FFF)
+LOWS = (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)
+
+
+def masters():
+    """Float32 of every kind but NaN, which torch rounds to several ones."""
+    patterns = [sign << 31 | high << 16 | low for sign in (0, 1) for high in HIGHS for low in LOWS]
+    special = torch.tensor([p - (p >> 31 << 32) for p in patterns], dtype=torch.int32).view(torch.float32)
+    special = special[~special.isnan()]
+    return {"special": special, "matrix": torch.randn(130, 70), "scalar": torch.tensor(0.1), "count": torch.arange(5)}
+
+
+def rounded(named):
+    return {n: t.to(torch.bfloat16) if t.dtype == torch.float32 else t.clone() for n, t in named.items()}
+
+
+class Casts(unittest.TestCase):
+    """Float32 masters that are published as bfloat16."""
+
+    def setUp(self):
+        torch.manual_seed(5)
+
+    def test_masters_are_published_as_torch_rounds_them(self):
+        named = masters()
+        served = {name: torch.zeros_like(tensor) for name, tensor in rounded(named).items()}
+        with weft.Trainer(site(), named, cast="bf16", log=quiet) as trainer:
+            self.assertEqual([s.dtype for s in trainer.layout.tensors], ["BF16", "BF16", "BF16", "I64"])
+            self.assertEqual(trainer.layout, weft.Layout(named, cast=torch.bfloat16))
+            self.assertEqual(trainer.layout, weft.Layout(served))
+            with weft.Rollout(site(trainer), "a", served, empty=True, log=quiet) as rollout:
+                for version in (1, 2, 3):
+                    named["matrix"].add_(torch.randn(130, 70) * 10.0**-version)
+                    named["special"].copy_(named["special"].flip(0))
+                    trainer.publish(version)
+                    support.take(rollout, version)
+                    for name, tensor in rounded(named).items():
+                        self.assertTrue(torch.equal(served[name], tensor), f"version {version}: {name}")
+
+    def test_nan_becomes_one_nan(self):
+        named = {"w": torch.tensor([0x7F800001, -1, 0x7FFFFFFF, -0x7FFFFF], dtype=torch.int32).view(torch.float32)}
+        served = {"w": torch.zeros(4, dtype=torch.bfloat16)}
+        with weft.Trainer(site(), named, cast="bf16", log=quiet) as trainer:
+            with weft.Rollout(site(trainer), "a", served, empty=True, log=quiet) as rollout:
+                support.take(rollout, 0)
+        self.assertEqual(served["w"].view(torch.int16).tolist(), [0x7FC0] * 4)
+
+    def test_updates_are_those_of_the_mirror(self):
+        """The files that both write into a store are equal, byte for byte."""
+        named = masters()
+        mirror = rounded(named)
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            places = [Path(folder) / name for name in ("masters", "mirror")]
+            trainers = [
+                stack.enter_context(weft.Trainer(site(trainer__store=str(place)), tensors, run=9, log=quiet, **options))
+                for place, tensors, options in zip(places, (named, mirror), ({"cast": "bf16"}, {}))
+            ]
+            for version in range(1, 9):
+                named["matrix"].add_(torch.randn(130, 70) * 2.0**-version)
+                for name, tensor in rounded(named).items():
+                    mirror[name].copy_(tensor)
+                updates = [trainer.publish(version) for trainer in trainers]
+                self.assertEqual(updates[0].target, updates[1].target)
+                self.assertEqual((updates[0].changed, updates[0].bytes), (updates[1].changed, updates[1].bytes))
+            for trainer in trainers:
+                trainer.close()
+            files = [
+                {p.relative_to(place): p.read_bytes() for p in place.rglob("*") if p.is_file()} for place in places
+            ]
+            self.assertGreater(len(files[0]), 8)
+            self.assertEqual(files[0].keys(), files[1].keys())
+            for path in files[0]:
+                self.assertEqual(files[0][path], files[1][path], path)
+
+    def test_a_layout_says_what_is_cast(self):
+        layout = weft.Layout.of([("kept", "F32", (4, 4)), ("cast", "BF16", (4, 4)), ("parts", "BF16", (3, 5))])
+        flat = torch.randn(15)
+        named = {"kept": torch.randn(4, 4), "cast": torch.randn(4, 4), "parts": [flat[:7].clone(), flat[7:].clone()]}
+        served = {name: torch.zeros(spec.shape, dtype=torch.float32 if spec.dtype == "F32" else torch.bfloat16)
+                  for name, spec in zip(named, layout.tensors)}  # fmt: skip
+        with weft.Trainer(site(), named, layout=layout, cast="bf16", log=quiet) as trainer:
+            with weft.Rollout(site(trainer), "a", served, empty=True, log=quiet) as rollout:
+                support.take(rollout, 0)
+        self.assertTrue(torch.equal(served["kept"], named["kept"]))
+        self.assertTrue(torch.equal(served["cast"], named["cast"].bfloat16()))
+        self.assertTrue(torch.equal(served["parts"].reshape(-1), flat.bfloat16()))
+
+    def test_refusals_name_tensor_and_option(self):
+        layout = weft.Layout.of([("w", "BF16", (4,))])
+        with self.assertRaisesRegex(
+            weft.TensorError, 'elements are F32, the layout has BF16; .* cast="bf16"'
+        ) as caught:
+            weft.Trainer(site(), {"w": torch.zeros(4)}, layout=layout, log=quiet)
+        self.assertEqual(caught.exception.tensor, "w")
+        with self.assertRaises(weft.TensorError) as caught:
+            weft.Trainer(site(), {"w": torch.zeros(4, dtype=torch.float16)}, layout=layout, cast="bf16", log=quiet)
+        self.assertIn("elements are F16", str(caught.exception))
+        with self.assertRaises(weft.TensorError) as caught:
+            weft.Rollout(site(), "a", {"w": torch.zeros(4)}, layout=layout, log=quiet)
+        self.assertNotIn("cast", str(caught.exception))
+        with self.assertRaisesRegex(ValueError, "float32 can be read as bf16 alone"):
+            weft.Trainer(site(), {"w": torch.zeros(4)}, cast="f16", log=quiet)
+        master = torch.zeros(4)
+        blocks = weft.Blocks(0, 0, 1, 0, 4, master.data_ptr(), memory="F32", keep=master)
+        with self.assertRaisesRegex(weft.CallError, "memory F32 under a layout of BF16 is read by trainers alone"):
+            weft.Rollout(site(), "a", blocks, layout=layout, log=quiet)
+
+    def test_a_model_of_masters_is_followed(self):
+        model, served = Model(dtype=torch.float32), Model(seed=1).to(torch.bfloat16)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        with weft.torch.publish_after(optimizer, model, site(), cast="bf16", log=quiet) as publisher:
+            with weft.torch.follow(served, site(publisher.trainer), "a", empty=True, log=quiet) as follower:
+                for version in (1, 2, 3):
+                    step(model, optimizer)
+                    follower.until(version, BOUND)
+                    for name, tensor in model.state_dict().items():
+                        self.assertTrue(
+                            torch.equal(served.state_dict()[name], tensor.to(served.state_dict()[name].dtype))
+                        )
+                model.embed.weight.data = model.embed.weight.data.clone()
+                publisher.rebind()
+                self.assertEqual(publisher.publish().changed, 0)
+
+
 class Readers(unittest.TestCase):
     def test_every_dtype_of_torch(self):
         seen = set()
@@ -161,7 +286,6 @@ class Readers(unittest.TestCase):
 
         code = "import sys, weft; sys.exit('torch' in sys.modules)"
         self.assertEqual(subprocess.run([sys.executable, "-B", "-c", code]).returncode, 0)
-
 
 
 def placed(full, rank, mesh, placements):
@@ -272,7 +396,7 @@ class Sharded(unittest.TestCase):
         self.assertIn("partial sum", str(caught.exception))
 
     def test_processes_of_a_sharded_trainer(self):
-        for kind, processes in (("fsdp", 2), ("tensor", 4)):
+        for kind, processes in (("fsdp", 2), ("tensor", 4), ("cast", 2)):
             script = Path(__file__).with_name("sharded_process.py")
             done = subprocess.run(
                 [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone",
@@ -302,6 +426,7 @@ class Sharded(unittest.TestCase):
             rollout.commit(staged)
             for name, tensor in self.full.items():
                 self.assertTrue(torch.equal(served[name], tensor + 1), name)
+
 
 if __name__ == "__main__":
     support.main()

@@ -12,7 +12,7 @@
 
 #include "layout/box.h"
 
-static uint16_t memory[4096];
+static _Alignas(8) uint16_t memory[4096];
 static weft_layout *layout;
 
 /* q 64 x 32 and norm of bf16, packed 4 x 6 of four bits, complex 3 x 4. */
@@ -84,8 +84,13 @@ static void bad_blocks_are_refused(void **state)
             .row = {{64, UINT64_C(1) << 62}});
     REFUSED(WEFT_E_LAYOUT, "the block runs past the end of memory", .slice = q.slice,
             .data = (void *)(UINTPTR_MAX - 4093));
-    REFUSED(WEFT_E_ARGUMENT, Q_BOX "memory F32: blocks of another dtype than the layout's BF16", .slice = q.slice,
-            .data = memory, .memory = WEFT_F32);
+    REFUSED(WEFT_E_ARGUMENT, Q_BOX "memory F16: the layout says BF16, and F32 that is read as BF16 is the only cast",
+            .slice = q.slice, .data = memory, .memory = WEFT_F16);
+    REFUSED(WEFT_E_LAYOUT, "not aligned to 4 bytes", .slice = q.slice, .data = memory + 1, .memory = WEFT_F32);
+    REFUSED(WEFT_E_LAYOUT, Q_BOX "row[0] has a stride of 130 bytes: no multiple of 4", .slice = q.slice, .data = memory,
+            .row = {{64, 130}}, .memory = WEFT_F32);
+    REFUSED(WEFT_E_LAYOUT, "strides lead two elements to one address", .slice = q.slice, .data = memory,
+            .row = {{64, 64}}, .memory = WEFT_F32);
     REFUSED(WEFT_E_ARGUMENT, "memory of an unknown dtype", .slice = q.slice, .data = memory, .memory = (weft_dtype)99);
     REFUSED(WEFT_E_ARGUMENT, Q_BOX "flags 1 of the block are reserved", .slice = q.slice, .data = memory, .flags = 1);
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Callable, Union
+from typing import Any, Callable, Iterator, Union
 
 import numpy as np
 
-from . import _tensors
+from . import _dtypes, _tensors
 from ._layout import Layout, Named, TensorSpec, mapping_of
 from ._library import ffi
 from .errors import TensorError
@@ -42,10 +42,19 @@ BLOCK = np.dtype(
 )
 
 
+def _memory(dtypes: Any) -> Any:
+    """Numbers of dtypes in memory; 0: the layout's."""
+    if isinstance(dtypes, (list, tuple)):
+        return [_memory(dtype) for dtype in dtypes]
+    return 0 if dtypes is None else _dtypes.NUMBERS[_dtypes.required(dtypes)]
+
+
 class Blocks:
     """A table of blocks: boxes of tensors seen as matrices (the last dimension is the columns), and where they lie, as
     arrays of one length or as single numbers. Strides are rows of up to three pairs (extent, bytes), the outermost
-    first; without them the rows of a box follow each other. `keep` is held as long as the blocks are bound.
+    first; without them the rows of a box follow each other. `memory` is "F32" where a layout of BF16 lies as float32,
+    which a trainer rounds while it reads; one for all boxes, or one for each. `keep` is held as long as the blocks are
+    bound.
     """
 
     def __init__(
@@ -59,6 +68,7 @@ class Blocks:
         *,
         row_strides: Any = None,
         column_strides: Any = None,
+        memory: Any = None,
         keep: Any = None,
         device: str = "cpu",
     ) -> None:
@@ -67,6 +77,7 @@ class Blocks:
         for name, values in zip(SLICE.names or (), given):
             self.table["slice"][name] = values.reshape(-1)
         self.table["data"] = given[5].reshape(-1)
+        self.table["memory"] = _memory(memory)
         for name, strides in (("row", row_strides), ("column", column_strides)):
             if strides is not None:
                 pairs = np.asarray(strides, np.uint64)
@@ -113,41 +124,67 @@ class Binding:
 
 
 class _Part:
-    """One piece to be: where of which tensor it lies."""
+    """One piece to be: where of which tensor it lies. `cast`: its memory is F32 and is read as the layout's BF16."""
 
-    __slots__ = ("count", "first", "name", "number", "view")
+    __slots__ = ("cast", "count", "first", "name", "number", "spec", "view")
 
-    def __init__(self, name: str, number: int, first: int, view: _tensors.View) -> None:
-        self.name = name
+    def __init__(self, spec: TensorSpec, number: int, first: int, view: _tensors.View) -> None:
+        self.name = spec.name
+        self.spec = spec
         self.number = number
         self.first = first
         self.count = prod(view.shape)
         self.view = view
+        self.cast = view.dtype != spec.dtype
+
+    def boxes(self) -> Iterator[tuple[Any, ...]]:
+        """The end of a row, whole rows and the begin of a row, as arguments of Blocks."""
+        width = self.spec.shape[-1] if self.spec.shape else 1
+        memory, end = ("F32" if self.cast else None), self.first + self.count
+        at = self.first
+        while at < end:
+            row, column = divmod(at, width)
+            rows = (end - at) // width if column == 0 and end - at >= width else 1
+            columns = width if column == 0 and end - at >= width else min(width - column, end - at)
+            data = self.view.address + _dtypes.bytes_of(self.view.dtype, at - self.first)
+            yield self.number, row, rows, column, columns, data, memory
+            at += rows * columns
+
+
+CAST_HINT = '; a trainer reads F32 as BF16 with cast="bf16"'
+
+
+def check_dtype(spec: TensorSpec, dtype: str, cast: Any, written: bool) -> None:
+    """A tensor's elements are the layout's, or are cast to them."""
+    masters = (dtype, spec.dtype) == ("F32", "BF16")
+    if dtype == spec.dtype or (masters and _dtypes.of_cast(cast)):
+        return
+    hint = CAST_HINT if masters and not written else ""
+    raise TensorError(spec.name, f"its elements are {dtype}, the layout has {spec.dtype}{hint}")
 
 
 def _fits(spec: TensorSpec, view: _tensors.View, whole: bool) -> None:
-    if view.dtype != spec.dtype:
-        raise TensorError(spec.name, f"its elements are {view.dtype}, the layout has {spec.dtype}")
     if whole and tuple(view.shape) != spec.shape:
         raise TensorError(spec.name, f"its shape is {tuple(view.shape)}, the layout has {spec.shape}")
 
 
-def _parts_of(spec: TensorSpec, number: int, tensor: Any) -> list[_Part]:
+def _parts_of(spec: TensorSpec, number: int, tensor: Any, written: bool, cast: Any) -> list[_Part]:
     """A tensor, or a list of tensors that hold its elements one after the other."""
     several = isinstance(tensor, (list, tuple))
     parts: list[_Part] = []
     first = 0
     for one in tensor if several else [tensor]:
         view = _tensors.read(spec.name, one)
+        check_dtype(spec, view.dtype, cast, written)
         _fits(spec, view, not several)
-        parts.append(_Part(spec.name, number, first, view))
+        parts.append(_Part(spec, number, first, view))
         first += parts[-1].count
     if first != prod(spec.shape):
         raise TensorError(spec.name, f"its parts hold {first} elements, the layout has {prod(spec.shape)}")
     return parts
 
 
-def _ordered(layout: Layout, named: Named) -> list[_Part]:
+def _ordered(layout: Layout, named: Named, written: bool, cast: Any) -> list[_Part]:
     given = mapping_of(named)
     for name in given:
         if name not in layout.index:
@@ -156,7 +193,7 @@ def _ordered(layout: Layout, named: Named) -> list[_Part]:
     for number, spec in enumerate(layout.tensors):
         if spec.name not in given:
             raise TensorError(spec.name, "the layout has it, and it was not given")
-        parts += _parts_of(spec, number, given[spec.name])
+        parts += _parts_of(spec, number, given[spec.name], written, cast)
     return [part for part in parts if part.count]
 
 
@@ -190,16 +227,24 @@ def held(named: Any) -> Any:
     return named if named is None or isinstance(named, (Pieces, Blocks)) else mapping_of(named)
 
 
-def bind(layout: Layout, named: Bindable, written: bool) -> Binding:
+def _by_blocks(parts: list[_Part], device: str) -> Blocks:
+    *columns, memory = zip(*(box for part in parts for box in part.boxes()))
+    return Blocks(*columns, memory=memory, keep=[part.view.keep for part in parts], device=device)
+
+
+def bind(layout: Layout, named: Bindable, written: bool, cast: Any = None) -> Binding:
     """Fits tensors to a layout. Raises TensorError, which names the tensor."""
     if isinstance(named, (Pieces, Blocks)):
         return Binding(named, [])
-    parts = _ordered(layout, named)
+    parts = _ordered(layout, named, written, cast)
     device = _one_device(parts)
     begin = np.array([part.view.address for part in parts], np.uint64)
     size = np.array([part.view.bytes for part in parts], np.uint64)
     if written:
         _check_written(parts, begin, size)
+    watched = [(p.name, p.view.pointer, p.view.address) for p in parts if p.view.pointer]
+    if any(part.cast for part in parts):
+        return Binding(_by_blocks(parts, device), watched)
     pieces = Pieces(
         np.array([part.number for part in parts], np.uint64),
         np.array([part.first for part in parts], np.uint64),
@@ -208,5 +253,4 @@ def bind(layout: Layout, named: Bindable, written: bool) -> Binding:
         [part.view.keep for part in parts],
         device,
     )
-    watched = [(p.name, p.view.pointer, p.view.address) for p in parts if p.view.pointer]
     return Binding(pieces, watched)

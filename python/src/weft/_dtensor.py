@@ -9,7 +9,7 @@ from typing import Any, Iterator, Mapping
 import torch
 
 from . import _dtypes
-from ._binding import Blocks
+from ._binding import Blocks, check_dtype
 from ._layout import Layout
 from .errors import TensorError
 
@@ -78,12 +78,36 @@ def _boxes(
         yield row, rows, column, columns, number * rows * columns
 
 
-def part(named: Mapping[str, Any], contributed: bool) -> tuple[Layout, Blocks]:
-    """The layout of the whole model, and the boxes that this process has; or of these what it contributes."""
-    layout = Layout.of((name, _dtypes.required(t.dtype), tuple(t.shape)) for name, t in named.items())
+def _layout_of(named: Mapping[str, Any], cast: Any) -> Layout:
+    of_f32 = _dtypes.of_cast(cast) or "F32"
+    dtypes = [_dtypes.required(tensor.dtype) for tensor in named.values()]
+    return Layout.of(
+        (name, of_f32 if dtype == "F32" else dtype, tuple(tensor.shape))
+        for dtype, (name, tensor) in zip(dtypes, named.items())
+    )
+
+
+def _number_of(layout: Layout, name: str, tensor: Any, cast: Any, contributed: bool) -> int:
+    """The tensor's number in the layout, which it fits."""
+    if name not in layout.index:
+        raise TensorError(name, "the layout does not have it")
+    spec = layout.tensors[layout.index[name]]
+    check_dtype(spec, _dtypes.required(tensor.dtype), cast, not contributed)
+    if tuple(tensor.shape) != spec.shape:
+        raise TensorError(name, f"its shape is {tuple(tensor.shape)}, the layout has {spec.shape}")
+    return layout.index[name]
+
+
+def part(
+    named: Mapping[str, Any], contributed: bool, cast: Any = None, layout: Layout | None = None
+) -> tuple[Layout, Blocks]:
+    """The layout of the whole model, and the boxes that this process has; or of these what it contributes. `cast` is
+    that of Trainer."""
+    layout = layout or _layout_of(named, cast)
     rows: list[tuple[int, ...]] = []
-    keep = []
-    for number, (name, tensor) in enumerate(named.items()):
+    keep, memory = [], []
+    for name, tensor in named.items():
+        number = _number_of(layout, name, tensor, cast, contributed)
         local = local_of(tensor)
         sizes, begin = _extent(name, tensor)
         if local.numel() == 0 or (contributed and not _contributes(tensor)):
@@ -95,8 +119,9 @@ def part(named: Mapping[str, Any], contributed: bool) -> tuple[Layout, Blocks]:
         keep.append(local)
         for *box, first in _boxes(tuple(tensor.shape), sizes, begin):
             rows.append((number, *box, local.data_ptr() + first * local.element_size()))
+            memory.append(_dtypes.required(local.dtype) if layout.tensors[number].dtype == "BF16" else None)
     devices = sorted({str(local.device) for local in keep})
     if len(devices) > 1:
         raise TensorError(next(iter(named)), f"the tensors are on {' and '.join(devices)}: bind one device's")
     columns = list(zip(*rows)) if rows else [()] * 6
-    return layout, Blocks(*columns, keep=keep, device=devices[0] if devices else "cpu")
+    return layout, Blocks(*columns, memory=memory, keep=keep, device=devices[0] if devices else "cpu")

@@ -45,6 +45,15 @@ def required(dtype: Any) -> str:
     return name
 
 
+def of_cast(cast: Any) -> str | None:
+    """The dtype that F32 is read as, for what a caller wrote; None: there is no cast."""
+    if cast is None:
+        return None
+    if cast == "bf16" or name_of(cast) == "BF16":
+        return "BF16"
+    raise ValueError(f"cast={cast!r}: float32 can be read as bf16 alone")
+
+
 def of_dlpack(code: int, bits: int, lanes: int) -> str | None:
     return _DLPACK.get((code, bits)) if lanes == 1 else None
 

@@ -56,13 +56,15 @@ def _spec(layout: Any, index: int) -> TensorSpec:
 class Layout:
     """The ordered list of tensors. Two ends meet only if the names, dtypes and shapes of both are equal, in order.
 
-    `Layout(named)` is the layout of tensors: a mapping from name to tensor, or pairs. `Layout.of(specs)` is that of
-    (name, dtype, shape). `Layout.fetch(site, peer)` asks the trainer.
+    `Layout(named)` is the layout of tensors: a mapping from name to tensor, or pairs. With `cast="bf16"` it has BF16 for
+    each tensor of float32, which a Trainer with that option reads so. `Layout.of(specs)` is the layout of (name, dtype,
+    shape). `Layout.fetch(site, peer)` asks the trainer.
     """
 
-    def __init__(self, named: Named) -> None:
+    def __init__(self, named: Named, cast: Any = None) -> None:
         views = [(name, _tensors.read(name, tensor)) for name, tensor in mapping_of(named).items()]
-        self._take([TensorSpec(name, view.dtype, view.shape) for name, view in views])
+        of_f32 = _dtypes.of_cast(cast) or "F32"
+        self._take([TensorSpec(name, of_f32 if v.dtype == "F32" else v.dtype, v.shape) for name, v in views])
 
     def _take(self, specs: list[TensorSpec]) -> None:
         self._hold(ffi.gc(_create(specs), lib.weft_layout_free))

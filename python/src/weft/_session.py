@@ -75,12 +75,14 @@ class Session:
         log: Log | None,
         slices: Any = None,
         sources: Sources = (),
+        cast: Any = None,
         **values: int,
     ) -> None:
         if layout is None and (named is None or isinstance(named, (_binding.Pieces, _binding.Blocks))):
             raise CallError("give the layout: it cannot be read from no tensors", lib.WEFT_E_ARGUMENT, "argument")
         self.site = Site.of(site)
-        self.layout = layout if layout is not None else Layout(named)  # type: ignore[arg-type]
+        self._cast = cast
+        self.layout = layout if layout is not None else Layout(named, cast)  # type: ignore[arg-type]
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
@@ -108,7 +110,7 @@ class Session:
             raise
 
     def _bind(self, named: _binding.Bindable, attachment: Any, empty: bool) -> None:
-        binding = _binding.bind(self.layout, named, self._written)
+        binding = _binding.bind(self.layout, named, self._written, self._cast)
         data, count = _bytes_of(attachment)
         flags = lib.WEFT_BIND_EMPTY if empty else 0
         with self._handle as session:

@@ -19,6 +19,8 @@ class Trainer(Session):
     layout         the layout, where `named` does not say it
     first_version  number of the weights bound first
     attachment     bytes that travel with the weights, for instance the header of a model file
+    cast           "bf16": a float32 tensor is published as bfloat16, and rounded while it is read, so that float32
+                   masters need no copy. Without `layout` that is each one of float32; else those that it has as BF16
     holding        `named` is weft.Blocks: this is one of several sources, and contributes these boxes of the model
     run            number of the training run, the same at all sources, and another one than the run before; 0: drawn
     source         number of this source, for the address in the site's [source.R]
@@ -34,12 +36,12 @@ class Trainer(Session):
     """
 
     def __init__(self, site: Any, named: _binding.Bindable | None = None, *, layout: Layout | None = None, first_version: int = 0,
-                 incarnation: int = 0, attachment: Any = None, log: Log | None = None, holding: bool = False,
-                 run: int = 0, source: int = 0) -> None:  # fmt: skip
+                 incarnation: int = 0, attachment: Any = None, cast: Any = None, log: Log | None = None,
+                 holding: bool = False, run: int = 0, source: int = 0) -> None:  # fmt: skip
         named = _binding.held(named)
         slices = _boxes(named, "holding") if holding else None
         super().__init__(site, named, layout, lib.weft_trainer_open, "the trainer", log, slices,
-                         first_version=first_version, incarnation=incarnation, run=run, source=source)  # fmt: skip
+                         cast=cast, first_version=first_version, incarnation=incarnation, run=run, source=source)  # fmt: skip
         self._bind_or_close(named, attachment, False)
 
     def bind(self, named: _binding.Bindable, attachment: Any = None) -> None:

@@ -48,10 +48,10 @@ def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return named
 
 
-def holding(model: torch.nn.Module) -> tuple[Layout, Blocks]:
+def holding(model: torch.nn.Module, *, cast: Any = None, layout: Layout | None = None) -> tuple[Layout, Blocks]:
     """The layout of a model of DTensors, and what this process contributes of it as one of several sources: its part
-    of each tensor, but of replicas only the first has any."""
-    return _dtensor.part(named_tensors(model), True)
+    of each tensor, but of replicas only the first has any. `cast` and `layout` are those of publish_after."""
+    return _dtensor.part(named_tensors(model), True, cast, layout)
 
 
 def view(model: torch.nn.Module) -> tuple[Layout, Blocks]:
@@ -76,6 +76,7 @@ class Publisher:
         if every < 1:
             raise ValueError(f"every={every}: publish after each 1, 2, 3 ... steps")
         self.model = model
+        self._cast, self._layout = options.get("cast"), options.get("layout")
         self.version = first_version
         self.last: Update | None = None
         self.every = every
@@ -87,7 +88,7 @@ class Publisher:
         named = named_tensors(self.model)
         if not _dtensor.are_sharded(named):
             return Trainer(site, named, first_version=first_version, **options)
-        layout, blocks = _dtensor.part(named, True)
+        layout, blocks = _dtensor.part(named, True, self._cast, options.pop("layout", None))
         run = options.pop("run", 0) or _run()
         source = options.pop("source", None)
         source = torch.distributed.get_rank() if source is None else source
@@ -116,7 +117,8 @@ class Publisher:
         """After the model's tensors moved (`model.to(...)`): binds the same weights where they are now."""
         named = named_tensors(self.model)
         if self.trainer:
-            self.trainer.bind(_dtensor.part(named, True)[1] if _dtensor.are_sharded(named) else named)
+            sharded = _dtensor.are_sharded(named)
+            self.trainer.bind(_dtensor.part(named, True, self._cast, self._layout)[1] if sharded else named)
 
     def close(self) -> None:
         self._remove()
@@ -151,8 +153,9 @@ def publish_after(optimizer: Any, model: torch.nn.Module, site: Any, *, every: i
     """Publishes `model` after each `every` steps of `optimizer`, as versions first_version + 1, + 2 and so on.
 
     site     a Site, or the path or text of one
-    options  as for Trainer: attachment, log, incarnation; of a model of DTensors also `run`, which rank 0 draws if it is
-             left out, and `source`, which is the process's rank if it is left out
+    options  as for Trainer: cast, layout, attachment, log, incarnation; of a model of DTensors also `run`, which rank 0
+             draws if it is left out, and `source`, which is the process's rank if it is left out. `cast="bf16"`
+             publishes float32 masters as bfloat16, without a copy of them
     """
     return Publisher(optimizer, model, site, every, first_version, options)
 
