@@ -166,7 +166,7 @@ void weft_gpu_memory_give(weft_gpu *gpu, void *memory)
 
 void *weft_gpu_order(weft_gpu *gpu, const weft_view *view, void *stream, bool *ordered)
 {
-    const uint64_t address = view->run_count ? (uintptr_t)view->runs[0].data : 0;
+    const uint64_t address = view->run_count ? weft_gpu_place_of(view, &view->runs[0]).data : 0;
     *ordered = true;
     pthread_mutex_lock(&gpu->mutex);
     for (const weft_gpu_block *block = gpu->blocks; block && *ordered; block = block->next)

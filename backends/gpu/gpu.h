@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "backends/gpu/gpu_driver.h"
+#include "layout/box.h"
 #include "port/port_backend.h"
 
 #define WEFT_GPU_JOBS  64u /* jobs of a slab */
@@ -155,6 +156,22 @@ weft_status weft_gpu_launch(weft_gpu *gpu, weft_gpu_slab *slab, enum weft_gpu_ke
                             uint64_t rows);
 weft_status weft_gpu_copy(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t to, uint64_t from, uint64_t bytes);
 weft_status weft_gpu_clear(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t address, uint64_t bytes);
+
+/* Where the elements of a run lie. A run without an address of its own lies in the one box of its tensor, which has a
+ * cast and lies as the tensor does (WEFT_BACKEND_CASTS). */
+typedef struct weft_gpu_place {
+    uint64_t data;
+    uint8_t width; /* bytes of an element in memory */
+    bool cast;     /* memory is F32 and read as BF16 */
+} weft_gpu_place;
+
+static inline weft_gpu_place weft_gpu_place_of(const weft_view *view, const weft_run *run)
+{
+    if (run->data)
+        return (weft_gpu_place){(uintptr_t)run->data, view->width, false};
+    const weft_box *box = &view->boxes->box[view->boxes->first[run->tensor]];
+    return (weft_gpu_place){(uintptr_t)box->data + run->element * box->width, box->width, box->cast};
+}
 
 /* Returns the caller's stream for a job on `view`. A job on memory that weft took is not ordered: only weft writes
  * there, its progress must not wait for a framework's queue, and the stream may be gone. */

@@ -49,15 +49,16 @@ static void sheets_open(weft_gpu_slab *slab, digest_plan *plan)
     plan->sums = weft_gpu_sheet_open(slab, weft_gpu_row_bytes(sums), true);
 }
 
-static weft_k_digest *run_put(weft_k_digest *row, const weft_run *run, uint8_t width, uint64_t sum)
+static weft_k_digest *run_put(weft_k_digest *row, const weft_view *view, const weft_run *run, uint64_t sum)
 {
+    const weft_gpu_place place = weft_gpu_place_of(view, run);
     for (uint32_t at = 0; at < run->count; at += WEFT_K_DIGEST_ELEMENTS) {
         const uint32_t left = run->count - at;
-        *row++ = (weft_k_digest){.data = (uintptr_t)run->data + (uint64_t)at * width,
+        *row++ = (weft_k_digest){.data = place.data + (uint64_t)at * place.width,
                                  .element = run->element + at,
                                  .sum = sum,
                                  .count = left < WEFT_K_DIGEST_ELEMENTS ? left : WEFT_K_DIGEST_ELEMENTS,
-                                 .width = width};
+                                 .width = place.cast ? WEFT_K_CAST : view->width};
     }
     return row;
 }
@@ -73,7 +74,7 @@ static uint32_t rows_put(weft_gpu_slab *slab, digest_plan *plan)
     for (uint32_t i = 0; i < slab->count; i++) {
         const weft_view *view = &((const weft_digest_job *)slab->jobs[i])->view;
         for (uint32_t r = 0; r < view->run_count; r++, sum += sizeof(uint64_t))
-            row = run_put(row, &view->runs[r], view->width, sum);
+            row = run_put(row, view, &view->runs[r], sum);
     }
     return (uint32_t)(row - (weft_k_digest *)rows);
 }

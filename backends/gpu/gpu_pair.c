@@ -28,7 +28,8 @@ typedef struct piece_walk {
 
 static uint64_t element_at(const weft_view *view, const weft_run *run, uint32_t position)
 {
-    return (uint64_t)(uintptr_t)run->data + (uint64_t)(position - weft_run_position(view, run)) * view->width;
+    const weft_gpu_place place = weft_gpu_place_of(view, run);
+    return place.data + (uint64_t)(position - weft_run_position(view, run)) * place.width;
 }
 
 static weft_k_piece piece_next(piece_walk *walk)
@@ -40,7 +41,8 @@ static weft_k_piece piece_next(piece_walk *walk)
                                 .shadow = element_at(walk->shadow, walk->b, walk->position),
                                 .element = walk->b->element + walk->position - weft_run_position(walk->shadow, walk->b),
                                 .position = walk->position,
-                                .count = end - walk->position};
+                                .count = end - walk->position,
+                                .cast = weft_gpu_place_of(walk->now, walk->a).cast};
     walk->a += a_end == end;
     walk->b += b_end == end;
     walk->position = end;
@@ -65,6 +67,14 @@ static uint32_t pieces_make(weft_gpu_pair *pair, weft_k_piece *pieces)
     return made;
 }
 
+static bool has_cast(const weft_k_piece *pieces, uint32_t count)
+{
+    uint32_t at = 0;
+    while (at < count && !pieces[at].cast)
+        at++;
+    return at < count;
+}
+
 static void tiles_make(const weft_gpu_pair *pair, weft_k_diff *tiles, uint64_t bits, const weft_k_piece *pieces,
                        uint64_t address, uint32_t count)
 {
@@ -82,7 +92,7 @@ static void tiles_make(const weft_gpu_pair *pair, weft_k_diff *tiles, uint64_t b
                                  .piece_count = to - from,
                                  .first = first,
                                  .count = elements,
-                                 .width = pair->now->width};
+                                 .width = has_cast(pieces + from, to - from) ? WEFT_K_CAST : pair->now->width};
     }
 }
 

@@ -42,7 +42,7 @@ weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view)
     for (uint32_t r = 0; r < view->run_count; r++) {
         const weft_run *run = &view->runs[r];
         if (run->count > 0)
-            row[made.run_count++] = (weft_k_run){.data = (uintptr_t)run->data,
+            row[made.run_count++] = (weft_k_run){.data = weft_gpu_place_of(view, run).data,
                                                  .element = run->element,
                                                  .position = weft_run_position(view, run),
                                                  .count = run->count};

@@ -30,7 +30,8 @@ static uint64_t pieces_most(const weft_survey_job *job, const weft_view *view)
 
 static uint64_t view_bytes(const weft_survey_job *job, const weft_view *view)
 {
-    return weft_gpu_row_bytes(sizeof(weft_k_copy)) + weft_gpu_row_bytes(pieces_most(job, view) * sizeof(weft_k_run));
+    return weft_gpu_row_bytes(sizeof(weft_k_copy)) + weft_gpu_row_bytes(pieces_most(job, view) * sizeof(weft_k_run)) +
+           (view->boxes ? weft_gpu_row_bytes(pieces_most(job, view)) : 0);
 }
 
 static uint64_t dense_bytes(const weft_survey_job *job)
@@ -73,15 +74,18 @@ static void sheets_open(weft_gpu_slab *slab, survey_plan *plan)
     plan->dense = weft_gpu_sheet_open(slab, dense, true);
 }
 
-/* Writes the part of a run that lies in a stretch, as a piece of the packed elements. */
-static weft_k_run *piece_put(weft_k_run *row, const weft_view *view, const weft_run *run, uint64_t begin, uint64_t end,
-                             uint32_t packed)
+/* Writes the part of a run that lies in a stretch, as a piece of the packed elements, and whether it is cast. */
+static weft_k_run *piece_put(weft_k_run *row, uint8_t *casts, const weft_view *view, const weft_run *run,
+                             uint64_t begin, uint64_t end, uint32_t packed)
 {
     const uint64_t first = weft_run_position(view, run), last = first + run->count;
     const uint64_t from = begin > first ? begin : first, to = end < last ? end : last;
     if (from >= to)
         return row;
-    *row = (weft_k_run){.data = (uintptr_t)run->data + (from - first) * view->width,
+    const weft_gpu_place place = weft_gpu_place_of(view, run);
+    if (casts)
+        *casts = place.cast;
+    *row = (weft_k_run){.data = place.data + (from - first) * place.width,
                         .element = run->element + (from - first),
                         .position = packed + (uint32_t)(from - begin),
                         .count = (uint32_t)(to - from)};
@@ -89,7 +93,7 @@ static weft_k_run *piece_put(weft_k_run *row, const weft_view *view, const weft_
 }
 
 /* Both runs and stretches go up: each is looked at once. */
-static uint32_t pieces_put(weft_k_run *row, const weft_survey_job *job, const weft_view *view)
+static uint32_t pieces_put(weft_k_run *row, uint8_t *casts, const weft_survey_job *job, const weft_view *view)
 {
     const weft_k_run *first = row;
     uint32_t r = 0, packed = 0;
@@ -98,7 +102,7 @@ static uint32_t pieces_put(weft_k_run *row, const weft_survey_job *job, const we
         while (r < view->run_count && (uint64_t)weft_run_position(view, &view->runs[r]) + view->runs[r].count <= begin)
             r++;
         for (uint32_t k = r; k < view->run_count && weft_run_position(view, &view->runs[k]) < end; k++)
-            row = piece_put(row, view, &view->runs[k], begin, end, packed);
+            row = piece_put(row, casts ? casts + (row - first) : NULL, view, &view->runs[k], begin, end, packed);
     }
     return (uint32_t)(row - first);
 }
@@ -106,14 +110,18 @@ static uint32_t pieces_put(weft_k_run *row, const weft_survey_job *job, const we
 /* Returns the address of the copy's row; `*dense` is where its elements will be. */
 static uint64_t copy_put(survey_plan *plan, const weft_survey_job *job, const weft_view *view, void **dense)
 {
-    void *made, *runs;
+    void *made, *runs, *casts = NULL;
     const uint32_t count = sample_count(job);
     const uint64_t address = weft_gpu_sheet_take(&plan->rows, sizeof(weft_k_copy), &made);
     const uint64_t there = weft_gpu_sheet_take(&plan->rows, pieces_most(job, view) * sizeof(weft_k_run), &runs);
     *(weft_k_copy *)made =
         (weft_k_copy){.view = {.runs = there, .count = count, .width = view->width, .is_float = view->is_float},
                       .bytes = weft_gpu_sheet_take(&plan->dense, (uint64_t)count * view->width, dense)};
-    ((weft_k_copy *)made)->view.run_count = pieces_put(runs, job, view);
+    if (view->boxes) {
+        ((weft_k_copy *)made)->casts = weft_gpu_sheet_take(&plan->rows, pieces_most(job, view), &casts);
+        ((weft_k_copy *)made)->view.width = WEFT_K_CAST;
+    }
+    ((weft_k_copy *)made)->view.run_count = pieces_put(runs, casts, job, view);
     return address;
 }
 

@@ -31,6 +31,15 @@ template <unsigned width> WEFT_DEVICE uint64_t weft_digest_part(const weft_k_dig
     return sum;
 }
 
+/* The same of elements whose memory is F32. */
+WEFT_DEVICE uint64_t weft_digest_cast(const weft_k_digest *row)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = weft_thread(); i < row->count; i += WEFT_BLOCK)
+        sum += weft_k_term(row->element + i, weft_cast_load(row->data, i, true));
+    return sum;
+}
+
 WEFT_KERNEL(digest)(const weft_k_digest *rows)
 {
     const weft_k_digest *row = rows + weft_block();
@@ -44,6 +53,9 @@ WEFT_KERNEL(digest)(const weft_k_digest *rows)
         break;
     case 4:
         sum = weft_digest_part<4>(row);
+        break;
+    case WEFT_K_CAST:
+        sum = weft_digest_cast(row);
         break;
     default:
         sum = weft_digest_part<8>(row);

@@ -53,6 +53,27 @@ WEFT_DEVICE typename weft_bits_of<width>::type weft_quad_element(const weft_quad
     return width == 4 ? word : word & ((1u << (8 * width % 32)) - 1);
 }
 
+/* The bits of an F32 as those of a BF16: to nearest, ties to even; each NaN becomes 7fc0. No device's own instruction
+ * is used, because their NaNs differ. */
+WEFT_DEVICE uint32_t weft_k_cast(uint32_t bits)
+{
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded;
+}
+
+/* An element of BF16 whose memory is F32 if `cast` says so. */
+WEFT_DEVICE uint32_t weft_cast_load(uint64_t data, uint64_t index, bool cast)
+{
+    return cast ? weft_k_cast(weft_element_load<4>(data, index)) : weft_element_load<2>(data, index);
+}
+
+/* Eight F32 as BF16. */
+WEFT_DEVICE weft_quad weft_cast_quad(const weft_quad &low, const weft_quad &high)
+{
+    return {weft_k_cast(low.x) | weft_k_cast(low.y) << 16, weft_k_cast(low.z) | weft_k_cast(low.w) << 16,
+            weft_k_cast(high.x) | weft_k_cast(high.y) << 16, weft_k_cast(high.z) | weft_k_cast(high.w) << 16};
+}
+
 /* Elements before the first that is aligned to 16 bytes, at most `count`. */
 template <unsigned width> WEFT_DEVICE uint32_t weft_head_of(uint64_t data, uint32_t count)
 {

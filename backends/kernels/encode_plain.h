@@ -109,7 +109,19 @@ WEFT_DEVICE void weft_full_steps(uint64_t to, const weft_diff_part *part, bool i
     weft_steps_some<width>(to, part, is_float, head + whole * each + rank, part->count, ranks);
 }
 
-template <unsigned width> WEFT_DEVICE void weft_full_slice(const weft_k_full_write *row, const weft_k_diff *tile)
+/* Elements whose memory is F32, or the steps to them. */
+WEFT_DEVICE void weft_full_cast(uint64_t to, const weft_diff_part *part, const weft_k_full_write *row, uint32_t rank,
+                                uint32_t ranks)
+{
+    for (uint32_t i = rank; i < part->count; i += ranks) {
+        const uint32_t now = weft_cast_load(part->now, i, true);
+        weft_element_store<2>(
+            to, i, row->steps ? weft_k_step<2>(weft_element_load<2>(part->shadow, i), now, row->is_float != 0) : now);
+    }
+}
+
+template <unsigned width, bool casts = false>
+WEFT_DEVICE void weft_full_slice(const weft_k_full_write *row, const weft_k_diff *tile)
 {
     const weft_k_slice slice = weft_slice_of(tile);
     const weft_k_piece *pieces = WEFT_AT(const weft_k_piece, tile->pieces);
@@ -120,8 +132,12 @@ template <unsigned width> WEFT_DEVICE void weft_full_slice(const weft_k_full_wri
             break;
         const uint64_t to = row->payload + (uint64_t)(slice.first + part.at) * width;
         const uint64_t skip = (uint64_t)part.skip * width;
-        const weft_diff_part both = {pieces[p].now + skip, pieces[p].shadow + skip, part.at, part.count};
-        if (row->steps)
+        const bool cast = casts && pieces[p].cast;
+        const weft_diff_part both = {pieces[p].now + (cast ? 2 * skip : skip), pieces[p].shadow + skip, part.at,
+                                     part.count};
+        if (cast)
+            weft_full_cast(to, &both, row, share.rank, share.ranks);
+        else if (row->steps)
             weft_full_steps<width>(to, &both, row->is_float != 0, share.rank, share.ranks);
         else
             weft_full_copy<width>(to, both.now, both.count, share.rank, share.ranks);
@@ -143,6 +159,9 @@ WEFT_KERNEL(full_write)(const weft_k_full_write *rows)
         break;
     case 4:
         weft_full_slice<4>(row, tile);
+        break;
+    case WEFT_K_CAST:
+        weft_full_slice<2, true>(row, tile);
         break;
     default:
         weft_full_slice<8>(row, tile);

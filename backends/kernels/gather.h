@@ -106,13 +106,15 @@ WEFT_DEVICE void weft_gather_add(uint64_t *words, weft_gather_sum *sum, uint32_t
 }
 
 /* Lists one change. */
-template <unsigned width>
+template <unsigned width, bool casts>
 WEFT_DEVICE void weft_gather_one(const weft_k_gather *row, const weft_k_changes *changes, const weft_k_piece *piece,
                                  uint32_t place, uint32_t position, weft_gather_sum *sum)
 {
     typedef typename weft_bits_of<width>::type bits;
     const uint32_t in = position - piece->position;
-    const bits before = weft_element_load<width>(piece->shadow, in), after = weft_element_load<width>(piece->now, in);
+    const bits before = weft_element_load<width>(piece->shadow, in);
+    const bits after =
+        casts ? (bits)weft_cast_load(piece->now, in, piece->cast != 0) : weft_element_load<width>(piece->now, in);
     const uint64_t index = piece->element + in;
     WEFT_AT(uint32_t, changes->position)[place] = position;
     weft_element_store<width>(changes->before, place, before);
@@ -121,7 +123,7 @@ WEFT_DEVICE void weft_gather_one(const weft_k_gather *row, const weft_k_changes 
                     weft_k_term(index, after) - weft_k_term(index, before));
 }
 
-template <unsigned width>
+template <unsigned width, bool casts = false>
 WEFT_DEVICE void weft_gather_slice(weft_seek *seek, const weft_k_gather *row, const weft_k_diff *tile,
                                    const weft_k_slice *slice, uint32_t place, uint32_t count)
 {
@@ -138,7 +140,7 @@ WEFT_DEVICE void weft_gather_slice(weft_seek *seek, const weft_k_gather *row, co
         const uint32_t at = thread * 128 + weft_quad_one_at(bits[thread], i - seek->before[thread]);
         const uint32_t position = slice->first + at;
         const uint32_t piece = first + weft_piece_at(pieces + first, last - first + 1, position);
-        weft_gather_one<width>(row, changes, pieces + piece, place + i, position, &sum);
+        weft_gather_one<width, casts>(row, changes, pieces + piece, place + i, position, &sum);
     }
     uint64_t *words = WEFT_AT(uint64_t, row->sums);
     if (pieces[first].sum == pieces[last].sum)
@@ -168,6 +170,9 @@ WEFT_KERNEL(gather)(const weft_k_gather *rows)
         break;
     case 4:
         weft_gather_slice<4>(&seek, row, tile, &slice, place, count);
+        break;
+    case WEFT_K_CAST:
+        weft_gather_slice<2, true>(&seek, row, tile, &slice, place, count);
         break;
     default:
         weft_gather_slice<8>(&seek, row, tile, &slice, place, count);

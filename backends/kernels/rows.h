@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* In the place of a width: elements of 2 bytes, BF16, whose memory is F32 in part or in all. */
+#define WEFT_K_CAST 3u
+
 /* digest: one block a row sums the terms of elements that lie consecutively in one tensor. */
 #define WEFT_K_DIGEST_ELEMENTS (1u << 15) /* as many as are worth a block */
 
@@ -15,7 +18,7 @@ typedef struct weft_k_digest {
     uint64_t element; /* its index in the tensor */
     uint64_t sum;     /* the u64 word to which they are added */
     uint32_t count;
-    uint32_t width;
+    uint32_t width; /* WEFT_K_CAST: memory is F32 */
 } weft_k_digest;
 
 /* A view: elements in runs. Position 0 is the view's first element. */
@@ -59,8 +62,9 @@ typedef struct weft_k_swap {
 
 /* load, store: dense bytes, aligned to the width; parts of WEFT_K_ELEMENTS. */
 typedef struct weft_k_copy {
-    weft_k_view view;
+    weft_k_view view; /* load: its width may be WEFT_K_CAST */
     uint64_t bytes;
+    uint64_t casts; /* WEFT_K_CAST: u8 for each run, 1 where its memory is F32 */
 } weft_k_copy;
 
 /* One list of Rice-coded ranks (docs/WIRE_FORMAT.md: Lists), or the gaps of level fast, which are one. */
@@ -212,8 +216,8 @@ typedef struct weft_k_piece {
     uint64_t element;     /* its index in the tensor */
     uint32_t position;    /* its number in the job */
     uint32_t count;
-    uint32_t sum; /* number of the word that its digest goes to */
-    uint32_t unused;
+    uint32_t sum;  /* number of the word that its digest goes to */
+    uint32_t cast; /* 1: `now` is F32, in a tile of WEFT_K_CAST */
 } weft_k_piece;
 
 /* diff: WEFT_K_SLICES blocks a row find what differs. */
@@ -224,7 +228,7 @@ typedef struct weft_k_diff {
     uint32_t piece_count; /* at least 1 */
     uint32_t first;       /* element of the job with which the tile begins */
     uint32_t count;       /* elements of the tile */
-    uint32_t width;
+    uint32_t width;       /* WEFT_K_CAST: of some pieces `now` is F32 */
 } weft_k_diff;
 
 /* scan: one block a row puts in place of each word the sum of those before it, and after them that of all. */

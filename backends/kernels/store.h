@@ -18,6 +18,35 @@ template <unsigned width> WEFT_DEVICE void weft_dense_move(const weft_k_copy *jo
     }
 }
 
+/* Loads the next eight elements of a view of which some runs are F32, or `count` if those are fewer. */
+WEFT_DEVICE weft_quad weft_cast_eight(const weft_k_copy *job, uint32_t position, uint32_t count)
+{
+    const uint8_t *casts = WEFT_AT(const uint8_t, job->casts);
+    uint32_t number = weft_run_at(&job->view, position);
+    uint64_t half[2] = {0, 0};
+    WEFT_UNROLL
+    for (uint32_t i = 0; i < 8; i++) {
+        if (i >= count)
+            continue;
+        number += position + i - weft_runs(&job->view)[number].position == weft_runs(&job->view)[number].count;
+        const weft_k_run *run = weft_runs(&job->view) + number;
+        half[i / 4] |= (uint64_t)weft_cast_load(run->data, position + i - run->position, casts[number] != 0)
+                       << i % 4 * 16;
+    }
+    return {(uint32_t)half[0], (uint32_t)(half[0] >> 32), (uint32_t)half[1], (uint32_t)(half[1] >> 32)};
+}
+
+WEFT_DEVICE void weft_cast_move(const weft_k_copy *job, uint32_t index)
+{
+    const uint32_t first = index * WEFT_K_ELEMENTS;
+    const uint32_t some = job->view.count - first, end = first + (some < WEFT_K_ELEMENTS ? some : WEFT_K_ELEMENTS);
+    for (uint32_t at = first + weft_thread() * 8; at < end; at += WEFT_BLOCK * 8) {
+        const uint32_t count = end - at < 8 ? end - at : 8;
+        weft_walk dense = weft_walk_piece(job->bytes + (uint64_t)at * 2, count);
+        weft_walk_put<2>(&dense, weft_cast_eight(job, at, count), count);
+    }
+}
+
 WEFT_DEVICE void weft_dense_part(const weft_k_part *part, bool loads)
 {
     const weft_k_copy *job = WEFT_AT(const weft_k_copy, part->job);
@@ -38,7 +67,12 @@ WEFT_DEVICE void weft_dense_part(const weft_k_part *part, bool loads)
 
 WEFT_KERNEL(load)(const weft_k_load *rows)
 {
-    weft_dense_part(rows + weft_block(), true);
+    const weft_k_part *part = rows + weft_block();
+    const weft_k_copy *job = WEFT_AT(const weft_k_copy, part->job);
+    if (job->view.width == WEFT_K_CAST)
+        weft_cast_move(job, part->index);
+    else
+        weft_dense_part(part, true);
 }
 
 WEFT_KERNEL(store)(const weft_k_store *rows)

@@ -13,6 +13,8 @@ typedef struct world {
     weft_layout *layout;
     uint8_t *base, *target, *live; /* elements begin off the quads */
     weft_binding base_binding, target_binding, live_binding;
+    uint8_t *master; /* F32 that are read as the target's bits; NULL: there is none */
+    weft_binding casts;
     weft_parameters parameters;
     weft_backend_state *host;
     weft_gpu *gpu;
@@ -68,8 +70,50 @@ static void world_open(world *w, weft_dtype dtype, uint64_t largest, uint64_t *s
         abort();
 }
 
+/* Bits of an F32 that rounds to these. A NaN becomes the one that is. */
+static uint32_t master_of(uint64_t *seed, uint16_t *bits)
+{
+    const uint16_t magnitude = *bits & 0x7fff;
+    if (magnitude > 0x7f80)
+        *bits = 0x7fc0;
+    if (magnitude > 0x7f80)
+        return (uint32_t)pair_random(seed) | 0x7f800001u;
+    if (magnitude > 0 && pair_below(seed, 2))
+        return ((uint32_t)(*bits - 1) << 16 | 0x8001u) + (uint32_t)pair_below(seed, 0x7fff);
+    return (uint32_t)*bits << 16 | (magnitude == 0x7f80 ? 0 : (uint32_t)pair_below(seed, 0x8000));
+}
+
+/* Binds the target as masters, but for one tensor of a pack. */
+static void world_cast(world *w, uint64_t *seed)
+{
+    weft_block blocks[TENSORS];
+    w->master = (uint8_t *)weft_record_take(2 * w->layout->bytes + 32) + 12;
+    for (uint64_t t = 0; t < TENSORS; t++) {
+        const uint64_t at = w->layout->entries[t].offset;
+        const bool cast = t != 3;
+        for (uint64_t i = 0; cast && i < w->layout->entries[t].elements; i++) {
+            uint16_t bits = (uint16_t)pair_get(w->target + at, i, 2);
+            pair_put(w->master + 2 * at, i, master_of(seed, &bits), 4);
+            pair_put(w->target + at, i, bits, 2);
+        }
+        blocks[t] = (weft_block){.slice = weft_slice_whole(w->layout, t),
+                                 .data = cast ? w->master + 2 * at : w->target + at,
+                                 .memory = cast ? WEFT_F32 : 0};
+    }
+    pair_must(weft_binding_open_blocks(w->layout, blocks, TENSORS, &w->casts), "masters");
+}
+
+static const weft_binding *now_of(const world *w)
+{
+    return w->master ? &w->casts : &w->target_binding;
+}
+
 static void world_close(world *w, uint8_t width)
 {
+    if (w->master) {
+        weft_binding_close(&w->casts);
+        weft_record_give(w->master - 12);
+    }
     weft_gpu_close(w->gpu);
     weft_backend_host.close(w->host);
     weft_binding_close(&w->base_binding);
@@ -153,7 +197,7 @@ static void batch(world *w, const weft_gpu_kind *kind, void *jobs, uint32_t size
 
 static weft_encode_job encode_job(world *w, uint32_t unit, weft_level level, weft_frame_sink *sinks, uint64_t *delta)
 {
-    return (weft_encode_job){.now = weft_binding_view(&w->target_binding, unit),
+    return (weft_encode_job){.now = weft_binding_view(now_of(w), unit),
                              .shadow = weft_binding_view(&w->base_binding, unit),
                              .parameters = &w->parameters,
                              .largest_frame = w->layout->largest_frame,
@@ -253,11 +297,11 @@ static void dense(world *w, room *rooms)
     weft_survey_job surveys[UNITS];
     static weft_survey counts;
     for (uint32_t u = 0; u < w->units; u++) {
-        const weft_view from = weft_binding_view(&w->target_binding, u), to = weft_binding_view(&w->live_binding, u);
+        const weft_view from = weft_binding_view(now_of(w), u), to = weft_binding_view(&w->live_binding, u);
         uint8_t *bytes = rooms[u].frame[WEFT_LEVEL_FULL]; /* host memory, as long as the largest frame */
         loads[u] = (weft_load_job){.view = from, .bytes = bytes};
         stores[u] = (weft_store_job){.view = to, .bytes = bytes};
-        digests[u] = (weft_digest_job){.view = to, .tensor_delta = rooms[u].delta};
+        digests[u] = (weft_digest_job){.view = w->master ? from : to, .tensor_delta = rooms[u].delta};
         surveys[u] = (weft_survey_job){.now = from, .shadow = to, .count = 64, .stride = 256, .survey = &counts};
     }
     memset(&counts, 0, sizeof counts);
@@ -280,7 +324,9 @@ static void world_classes(world *w, weft_dtype dtype, uint32_t count)
     classes->magnitude_base = 1u << (row->exponent_bits - 1);
 }
 
-static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, const char *density, int levels)
+/* `masters`: the device reads F32. */
+static void record_as(weft_dtype dtype, uint64_t largest, uint64_t per_million, const char *density, int levels,
+                      bool masters)
 {
     static const char *const names[WEFT_LEVEL_COUNT] = {"full", "pairs", "fast", "tight"};
     uint64_t seed = 5 + per_million;
@@ -290,6 +336,8 @@ static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, con
     world w;
     world_open(&w, dtype, largest, &seed);
     world_change(&w, &seed, per_million, width);
+    if (masters)
+        world_cast(&w, &seed);
     if (largest == LARGE)
         world_classes(&w, dtype, 12);
     for (uint32_t u = 0; u < w.units; u++)
@@ -302,7 +350,7 @@ static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, con
         encode(&w, (weft_level)level, rooms);
         apply(&w, (weft_level)level, rooms, width);
     }
-    snprintf(name, sizeof name, "%s-dense", weft_dtype_find(dtype)->name);
+    snprintf(name, sizeof name, "%s-%sdense", weft_dtype_find(dtype)->name, masters ? "cast-" : "");
     weft_record_case(name, w.layout->elements);
     if (levels >> WEFT_LEVEL_FULL & 1)
         dense(&w, rooms);
@@ -311,12 +359,19 @@ static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, con
     world_close(&w, width);
 }
 
+static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, const char *density, int levels)
+{
+    record_as(dtype, largest, per_million, density, levels, false);
+}
+
 void weft_cases_codec(int full)
 {
     const int all = (1 << WEFT_LEVEL_COUNT) - 1;
     record(WEFT_BF16, 16384, 10000, "1%", all);
     record(WEFT_F32, 2000, 300000, "30%", all);
     record(WEFT_BF16, 4000, ANY, "any", 1 << WEFT_LEVEL_FAST); /* steps */
+    record_as(WEFT_BF16, 16384, 10000, "cast-1%", all, true);
+    record_as(WEFT_BF16, 3000, ANY, "cast-any", 1 << WEFT_LEVEL_FAST, true);
     if (!full)
         return;
     record(WEFT_BF16, LARGE, 10000, "1%-large", 1 << WEFT_LEVEL_FAST | 1 << WEFT_LEVEL_TIGHT);

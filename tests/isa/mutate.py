@@ -25,7 +25,7 @@ CPU_MOST = 60 # s of a test; the longest takes 20
 
 # The tests that are likely to see bugs of a file come first.
 ORDER = {"apply.h": ["apply"], "block.h": ["digest", "encode"], "digest.h": ["digest"], "element.h": ["digest"],
-         "diff.h": ["encode"], "gather.h": ["encode"], "lists.h": ["encode"], "view.h": ["apply"],
+         "diff.h": ["encode", "cast"], "store.h": ["apply", "cast"], "gather.h": ["encode"], "lists.h": ["encode"], "view.h": ["apply"],
          "encode": ["encode"], "decode": ["decode", "decode_edges"], "classes.h": ["decode", "encode"]}
 
 # name: file, what is there (once, or as often as told), what is put in its place
@@ -115,6 +115,20 @@ BUGS = {
         "decode_places.h", "    weft_places_find(&shared);\n    weft_barrier();", "    weft_places_find(&shared);"),
     "places: the base's own exponent counts as large": (
         "decode_places.h", "> tight->magnitude_base;", ">= tight->magnitude_base;"),
+    "cast: every tie goes up": ("element.h", "0x7fffu + (bits >> 16 & 1)", "0x8000u"),
+    "cast: a NaN is rounded as if it were a number": ("element.h", "? 0x7fc0u : rounded", "? rounded : rounded"),
+    "cast: infinity is a NaN": ("element.h", "> 0x7f800000u ?", ">= 0x7f800000u ?"),
+    "cast: halves change places": ("element.h", "weft_k_cast(low.x) | weft_k_cast(low.y) << 16",
+                                   "weft_k_cast(low.y) | weft_k_cast(low.x) << 16"),
+    "cast: the head is left out": ("diff.h", "if (head > rank)", "if (head > rank + 1)"),
+    "cast: one of the last quads is left out": ("diff.h", "    if (q < quads)\n", "    if (q + 1 < quads)\n"),
+    "cast: a piece of BF16 is read as F32": ("gather.h", "piece->cast != 0", "true"),
+    "cast: a slice begins at half of its bytes": (
+        "diff.h", "(cast ? 2 * skip : skip)", "skip"),
+    "cast: full frames are not cast": ("encode_plain.h", "const bool cast = casts && pieces[p].cast;",
+                                       "const bool cast = casts && false;"),
+    "cast: the run's end is not seen": ("store.h", "number += position + i - weft_runs(&job->view)[number].position == "
+                                        "weft_runs(&job->view)[number].count;", ""),
     "lists: gaps of the first warp alone": ("lists.h", "if (i - weft_lane() < count)", "if (i - weft_lane() < 1)"),
 }
 
