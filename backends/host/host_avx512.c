@@ -82,7 +82,7 @@ WEFT_ALWAYS_INLINE __m512i cast16(__m512i x)
     const __m512i even = _mm512_and_si512(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(x, _mm512_set1_epi32(0x7fff)), even);
     const __m512i magnitude = _mm512_and_si512(x, _mm512_set1_epi32(INT32_MAX));
-    const __mmask16 nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    const uint16_t nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
     return _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc00000));
 }
 
