@@ -104,7 +104,7 @@ echo "auto takes it where no way leads from the address to the port, and says so
 serve auto --set peer.borealis.provider=auto --set peer.borealis.address=127.0.0.1
 run auto_check 0 nsenter --net=/run/netns/inner "$weft" check "$work/site.ini" --set peer.borealis.provider=auto \
     --set peer.borealis.address=127.0.0.1 --set "trainer.listen=10.78.0.1:$port"
-says auto_check 'provider stream \(auto\) for borealis: taken on this host, .*127\.0\.0\.1 is not reached from 10
+says auto_check 'provider stream \(auto\) for borealis: taken on this host, .*127\.0\.0\.1 is not reached from 10\.'
 says auto.borealis 'provider auto: taken stream.*address = 127\.0\.0\.1 is not reached from 10\.78\.0\.1'
 if [ -n "${WEFT_TLS:-}" ]; then
     echo "under tls too"
