@@ -1,0 +1,214 @@
+"""What the engine does in each process of vLLM: joins, stages, commits, sleeps and wakes. Knows neither vLLM nor torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .._binding import SLICE, Blocks
+from .._layout import Layout, TensorSpec
+from .._library import failure, lib
+from .._records import Version
+from .._rollout import Rollout
+from .._site import Site
+from ..errors import CallError, Error
+from ._boxes import Copy
+from ._group import Group, Ranks, known
+from ._placement import check_cover, is_whole, place
+
+Record = Callable[[Sequence[TensorSpec]], "list[Copy]"]
+
+
+@dataclass
+class Init:
+    """What init_weight_transfer_engine takes as `init_info`.
+
+    site       path or text of the site
+    peer       name of the peer; with several processes it has "{rank}" in it, for the number of each
+    overrides  keys of the site that win over the file
+    empty      the engine's weights are no model yet (load_format = "dummy"): join by a snapshot
+    ignore     patterns of tensors that the engine does not take, and of parameters that keep what they have
+    sources    of several trainers: pairs of address (None: the site's) and slices (tensor, row, rows, column, columns)
+    timeout    seconds that the trainer has to give its layout
+    """
+
+    site: str
+    peer: str
+    overrides: dict[str, Any] = field(default_factory=dict)
+    empty: bool = False
+    ignore: list[str] = field(default_factory=list)
+    sources: list[Any] = field(default_factory=list)
+    timeout: float = 60.0
+
+
+@dataclass
+class Update:
+    """What update_weights takes as `update_info`: the version (None: the trainer's newest), and seconds to wait for it."""
+
+    version: int | None = None
+    timeout: float = 60.0
+
+
+def _state(text: str) -> CallError:
+    return CallError(text, lib.WEFT_E_STATE, "state")
+
+
+def _slices(given: Any) -> Any:
+    """Slices that came as lists through a remote call."""
+    if isinstance(given, (Blocks, np.ndarray)):
+        return given
+    return np.array([tuple(one) for one in given], SLICE)
+
+
+class Core:
+    """One process of an engine. `record` says where the model's loaders put the tensors of a layout; `places` says where
+    the parameters lie now."""
+
+    def __init__(self, ranks: Ranks, device: str, record: Record, places: Callable[[], Any]) -> None:
+        self.ranks = ranks
+        self.device = device
+        self.rollout: Rollout | None = None
+        self.blocks: Blocks | None = None
+        self._record = record
+        self._places = places
+        self._at: Any = None
+        self._init: Init | None = None
+        self._layout: Layout | None = None
+        self._group: Group | None = None
+        self._asleep = ""  # how the weights can be had again: "rebind", "join" or "empty"
+        self._wants: Update | None = None
+
+    # ---- joining
+
+    def open(self, init: Init) -> None:
+        """Asks the trainer for its layout, records where each tensor lands, and joins. Every process calls it."""
+        if self.rollout is not None or self._asleep:
+            raise _state("the engine has joined already: shut it down first")
+        if self.ranks.size > 1 and "{rank}" not in init.peer:
+            raise CallError(f"peer '{init.peer}': an engine of {self.ranks.size} processes needs a name for each, such as "
+                            f"'{init.peer}-{{rank}}'", lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
+        self._init = init
+        self._together(lambda: self._place(init))
+        assert self._layout is not None and self.blocks is not None
+        check_cover(self._layout, self.ranks.every(self.blocks.slices), init.ignore)
+        self._together(lambda: self._join(init.empty))
+
+    def _together(self, call: Callable[[], None]) -> None:
+        """A step that all processes do, or none: the error of one is raised in each."""
+        error = None
+        try:
+            call()
+        except Exception as one:
+            error = one
+        faults = self.ranks.every("" if error is None else f"{type(error).__name__}: {error}")
+        if error is None and any(faults):
+            rank = next(rank for rank, fault in enumerate(faults) if fault)
+            error = _state(f"process {rank}: {faults[rank]}")
+        if error is not None:
+            self.close()
+            raise error
+
+    def _site(self, init: Init) -> tuple[Site, str]:
+        return Site(init.site, init.overrides), init.peer.replace("{rank}", str(self.ranks.rank))
+
+    def _place(self, init: Init) -> None:
+        site, peer = self._site(init)
+        self._layout = Layout.fetch(site, peer, init.timeout)
+        self.blocks = place(self._layout, self._record(self._layout.tensors), self.device)
+        self._at = self._places()
+
+    def _join(self, empty: bool) -> None:
+        init, layout, blocks = self._init, self._layout, self.blocks
+        assert init is not None and layout is not None and blocks is not None
+        site, peer = self._site(init)
+        sources = [(address, _slices(own)) for address, own in init.sources]
+        view = not is_whole(layout, blocks)
+        self.rollout = Rollout(
+            site, peer, blocks, layout=layout, empty=empty, wants=True, view=view, sources=sources
+        )
+        self._group = Group(self.rollout, self.ranks)
+
+    # ---- updates
+
+    def _open_group(self) -> Group:
+        if self._asleep:
+            raise _state("the engine sleeps: wake it before it takes versions")
+        if self._group is None:
+            raise _state("the engine has not joined: call init_weight_transfer_engine first")
+        return self._group
+
+    def start(self) -> None:
+        self._open_group()
+        self._wants = None
+
+    def stage(self, update: Update) -> int:
+        """Waits until each process has what leads to the version. No weight changes."""
+        number = self._open_group().stage(update.version, update.timeout)
+        self._wants = update
+        return number
+
+    def is_staged(self, version: int | None) -> bool:
+        """stage() that does not wait."""
+        try:
+            self.stage(Update(version, 0.0))
+        except Error:
+            return False
+        return True
+
+    def commit(self) -> Version:
+        """Moves all processes, or none."""
+        group = self._open_group()
+        if self._wants is None:
+            raise _state("no version was asked for: call update_weights between start and finish")
+        wants, self._wants = self._wants, None
+        return group.commit(wants.timeout)
+
+    @property
+    def held(self) -> Version | None:
+        """The version that this process holds. None: it sleeps, or the trainer has not named the bits yet."""
+        return None if self.rollout is None or self._asleep else known(self.rollout.held)
+
+    @property
+    def pause_ms(self) -> float:
+        """Milliseconds of the last commit, with what the processes agreed."""
+        return self._group.pause_ms if self._group else 0.0
+
+    # ---- sleep and end
+
+    def sleep(self, level: int) -> None:
+        """Before the weights go: weft touches none of them after it returns. Level 2 discards them."""
+        if self.rollout is None or self._asleep or level < 1:
+            return
+        if level == 1 and hasattr(self.rollout, "unbind"):
+            self.rollout.unbind()
+            self._asleep = "rebind"
+        else:
+            self._asleep = "join" if level == 1 else "empty"
+            self._close_rollout()
+
+    def wake(self) -> None:
+        """After the weights are back: binds them where they are now, and proves them. After level 2 the engine holds
+        nothing, and joins by a snapshot."""
+        if not self._asleep:
+            return
+        assert self._init is not None
+        if self._places() != self._at:
+            self._place(self._init)
+        if self._asleep == "rebind":
+            assert self.rollout is not None
+            self.rollout.rebind(self.blocks)  # type: ignore[attr-defined]
+        else:
+            self._join(self._asleep == "empty")
+        self._asleep = ""
+
+    def _close_rollout(self) -> None:
+        rollout, self.rollout, self._group = self.rollout, None, None
+        if rollout is not None:
+            rollout.close()
+
+    def close(self) -> None:
+        """Leaves the trainer. The weights stay as they are, and the engine may join again."""
+        self._asleep, self._wants = "", None
+        self._close_rollout()

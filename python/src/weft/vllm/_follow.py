@@ -1,0 +1,233 @@
+"""Driving an LLM or AsyncLLM of vLLM: updates, what becomes of caches, and answers that bear their versions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, AsyncIterator, NamedTuple, Sequence
+
+from .._library import failure, lib
+from .._records import Version
+from ..errors import CallError
+from ._group import label
+
+CACHES = ("reset", "keep", "salt")
+_POLL_S = 0.02
+
+
+class Answer(NamedTuple):
+    """An output of vLLM, with the labels of the weights that the engine held when the request came and when it ended. If
+    these differ, `output.outputs[i].weight_versions` has the spans of tokens, where vLLM has that."""
+
+    output: Any
+    began: str
+    ended: str
+
+
+def _checked(caches: str) -> str:
+    if caches not in CACHES:
+        raise ValueError(f"caches={caches!r}: say what becomes of keys and values that old weights computed: 'reset' drops "
+                         f"them, 'salt' leaves them to requests that began before, 'keep' lets new requests use "
+                         f"them")  # fmt: skip
+    return caches
+
+
+def _init(site: Any, peer: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {"init_info": {"site": str(site), "peer": peer, **options}}
+
+
+def _label(held: Sequence[Any]) -> str:
+    return label([None if one is None else Version(*one) for one in held])
+
+
+def salted(prompt: Any, salt: str) -> Any:
+    """A prompt whose keys and values are cached for requests of the same salt alone."""
+    if isinstance(prompt, str):
+        prompt = {"prompt": prompt}
+    elif isinstance(prompt, (list, tuple)):
+        prompt = {"prompt_token_ids": list(prompt)}
+    elif not isinstance(prompt, dict):
+        raise TypeError(f"caches='salt' takes prompts as text, token ids or a dictionary, not {type(prompt).__name__}")
+    own = prompt.get("cache_salt")
+    return {**prompt, "cache_salt": f"{own}:{salt}" if own else salt}
+
+
+def _serves(version: str) -> str:
+    if not version:
+        raise CallError("the engine holds no version: update it before it answers", lib.WEFT_E_STATE, "state")
+    return version
+
+
+def _ended(output: Any, version: str) -> str:
+    """The label of an output's last tokens, which vLLM says, else that of now."""
+    spans = [spans for one in output.outputs if (spans := getattr(one, "weight_versions", None))]
+    return str(spans[-1][-1].version) if spans else version
+
+
+class Follower:
+    """Keeps an LLM's weights those of the trainer. `version` is the label of what the engine holds, "" for nothing."""
+
+    def __init__(self, llm: Any, site: Any, peer: str, caches: str, options: dict[str, Any]) -> None:
+        self.llm = llm
+        self.caches = _checked(caches)
+        llm.init_weight_transfer_engine(_init(site, peer, options))
+        self.version = ""
+        self._learn()
+
+    def _learn(self) -> None:
+        self.version = _label(self.llm.collective_rpc("weft_held"))
+        self.llm.update_weight_version(self.version)
+
+    def update(self, version: int | None = None, timeout: float = 60.0) -> str:
+        """Brings the engine to a version, or to the trainer's newest one, and returns the label of what it holds then.
+        Whatever fails, the label is that of what the engine holds, and the error says why."""
+        before = self.version
+        try:
+            self.llm.start_weight_update()
+            self.llm.update_weights({"update_info": {"version": version, "timeout": timeout}})
+            self.llm.finish_weight_update()
+        finally:
+            self._learn()
+            if self.version != before:
+                self._drop_caches()
+        return self.version
+
+    def _drop_caches(self) -> None:
+        engine = self.llm.llm_engine
+        if self.caches == "reset" and not engine.reset_prefix_cache(reset_running_requests=True):
+            raise RuntimeError("vLLM did not reset its prefix cache: requests are running")
+        if self.caches != "keep":
+            engine.reset_encoder_cache()
+
+    def generate(self, prompts: Sequence[Any], *arguments: Any, **options: Any) -> list[Answer]:
+        """LLM.generate for a list of prompts; each answer bears its versions."""
+        began = _serves(self.version)
+        if self.caches == "salt":
+            prompts = [salted(prompt, began) for prompt in prompts]
+        outputs = self.llm.generate(prompts, *arguments, **options)
+        return [Answer(output, began, _ended(output, self.version)) for output in outputs]
+
+    def pause_ms(self) -> float:
+        """Milliseconds that the last commit took in the slowest worker."""
+        return max(self.llm.collective_rpc("weft_pause_ms"))
+
+    def sleep(self, level: int = 1) -> None:
+        """LLM.sleep. The workers tell weft, which touches no weight then."""
+        self.llm.sleep(level)
+        self.version = ""
+
+    def wake(self, tags: list[str] | None = None) -> str:
+        """LLM.wake_up. After level 2 the engine holds nothing before an update."""
+        self.llm.wake_up(tags)
+        self._learn()
+        return self.version
+
+    def close(self) -> None:
+        """Leaves the trainer. The engine keeps its weights."""
+        self.llm.shutdown_weight_transfer_engine()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+class AsyncFollower:
+    """The same for an AsyncLLM. Requests go on while a version comes, stand still for the commit alone, and go on with the
+    new weights."""
+
+    def __init__(self, llm: Any, caches: str) -> None:
+        self.llm = llm
+        self.caches = _checked(caches)
+        self.version = ""
+        self._one = asyncio.Lock()
+
+    async def open(self, site: Any, peer: str, options: dict[str, Any]) -> AsyncFollower:
+        from vllm.distributed.weight_transfer.base import WeightTransferInitRequest
+
+        await self.llm.init_weight_transfer_engine(WeightTransferInitRequest(**_init(site, peer, options)))
+        await self._learn()
+        return self
+
+    async def _learn(self) -> None:
+        self.version = _label(await self.llm.collective_rpc("weft_held"))
+        await self.llm.update_weight_version(self.version)
+
+    async def update(self, version: int | None = None, timeout: float = 60.0) -> str:
+        """As Follower.update. Requests run while the version comes, and are kept while it is committed."""
+        async with self._one:
+            end = time.monotonic() + timeout
+            while not all(await self.llm.collective_rpc("weft_is_staged", args=(version,))):
+                if time.monotonic() > end:
+                    raise failure(lib.WEFT_E_TIMEOUT, f"version {version or 'of the trainer'} did not come in {timeout} s")
+                await asyncio.sleep(_POLL_S)
+            await self.llm.pause_generation(mode="keep", clear_cache=False)
+            try:
+                await self._commit(version, max(1.0, end - time.monotonic()))
+            finally:
+                await self.llm.resume_generation()
+            return self.version
+
+    async def _commit(self, version: int | None, timeout: float) -> None:
+        from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
+
+        before = self.version
+        try:
+            await self.llm.start_weight_update()
+            await self.llm.update_weights(WeightTransferUpdateRequest({"version": version, "timeout": timeout}))
+            await self.llm.finish_weight_update()
+        finally:
+            await self._learn()
+            if self.version != before:
+                await self._drop_caches()
+
+    async def _drop_caches(self) -> None:
+        if self.caches == "reset" and not await self.llm.reset_prefix_cache(reset_running_requests=True):
+            raise RuntimeError("vLLM did not reset its prefix cache: requests are running")
+        if self.caches != "keep":
+            await self.llm.reset_encoder_cache()
+
+    async def generate(self, prompt: Any, *arguments: Any, **options: Any) -> AsyncIterator[Answer]:
+        """AsyncLLM.generate: the answer as it grows, with the versions that it began and, so far, ended with."""
+        began = _serves(self.version)
+        if self.caches == "salt":
+            prompt = salted(prompt, began)
+        async for output in self.llm.generate(prompt, *arguments, **options):
+            yield Answer(output, began, _ended(output, self.version))
+
+    async def pause_ms(self) -> float:
+        """Milliseconds that the last commit took in the slowest worker."""
+        return max(await self.llm.collective_rpc("weft_pause_ms"))
+
+    async def sleep(self, level: int = 1) -> None:
+        """AsyncLLM.sleep. The workers tell weft, which touches no weight then."""
+        await self.llm.sleep(level)
+        self.version = ""
+
+    async def wake(self, tags: list[str] | None = None) -> str:
+        """AsyncLLM.wake_up. After level 2 the engine holds nothing before an update."""
+        await self.llm.wake_up(tags)
+        await self._learn()
+        return self.version
+
+    async def close(self) -> None:
+        """Leaves the trainer. The engine keeps its weights."""
+        await self.llm.shutdown_weight_transfer_engine()
+
+
+def follow(llm: Any, site: Any, peer: str, *, caches: str, **options: Any) -> Follower:
+    """Has an LLM with weight_transfer_config={"backend": "weft"} follow the site's trainer; update() brings each version.
+
+    site     path or text of the site
+    peer     name of the peer, with "{rank}" in it for an engine of several processes
+    caches   what becomes of keys and values that old weights computed. "reset": all go, and requests that run are computed
+             anew. "salt": requests that come after an update share none with those before. "keep": they are used on
+    options  of Init: overrides, empty, ignore, sources, timeout
+    """
+    return Follower(llm, site, peer, caches, options)
+
+
+async def follow_async(llm: Any, site: Any, peer: str, *, caches: str, **options: Any) -> AsyncFollower:
+    """follow() for an AsyncLLM."""
+    return await AsyncFollower(llm, caches).open(site, peer, options)

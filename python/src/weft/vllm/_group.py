@@ -1,0 +1,212 @@
+"""The processes of one engine move together: each commits and holds, they agree, and each keeps or undoes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, NamedTuple, Protocol, Sequence
+
+from .._library import failure, lib
+from .._records import Staged, Version
+from .._rollout import Rollout
+from ..errors import Error
+
+
+class Ranks(Protocol):
+    """The processes of an engine: each calls `every` with what it has, and gets what all have, in the order of ranks.
+
+    Where a process is away or late, `every` raises in the others, in bounded time.
+    """
+
+    rank: int
+    size: int
+
+    def every(self, own: Any) -> Sequence[Any]:
+        """What each process has."""
+        ...
+
+
+class Alone:
+    """An engine of one process."""
+
+    rank, size = 0, 1
+
+    def every(self, own: Any) -> Sequence[Any]:
+        return [own]
+
+
+_SLICE_S = 0.05  # of a wait for what comes as an update or, where the bits are the trainer's already, as a name for them
+
+
+def known(held: Version | None) -> Version | None:
+    """The version held, but None for bits that the trainer has not named yet."""
+    return held if held and held.run else None
+
+
+class State(NamedTuple):
+    """What one process tells the others."""
+
+    held: int | None  # number of the version that it holds
+    staged: int | None = None  # number of the version that is staged
+    snapshot: bool = False
+    fault: str = ""
+
+    @property
+    def next(self) -> int | None:
+        """The number that a commit brings."""
+        return self.held if self.staged is None else self.staged
+
+
+def _passed(text: str) -> Error:
+    return failure(lib.WEFT_E_PASSED, text)
+
+
+def _check(states: Sequence[State], what: str) -> None:
+    """Raises the same error in each process if one of them failed."""
+    faults = [f"process {rank}: {state.fault}" for rank, state in enumerate(states) if state.fault]
+    if not faults:
+        return
+    held = {state.held for state in states}
+    if len(held) == 1:
+        after = f"the engine holds version {held.pop()} as before"
+    else:
+        after = f"its processes hold versions {sorted(str(h) for h in held)}: serve nothing before an update succeeds"
+    raise _passed(f"{what}: {'; '.join(faults)}; {after}")
+
+
+def _fault(call: Callable[[], Any]) -> tuple[Any, str]:
+    """The result of a call, or the text of its error."""
+    try:
+        return call(), ""
+    except (Error, RuntimeError) as error:
+        return None, str(error) or type(error).__name__
+
+
+class Group:
+    """Brings the rollouts of all processes of an engine to one version. Each process calls each method."""
+
+    def __init__(self, rollout: Rollout, ranks: Ranks) -> None:
+        self.rollout = rollout
+        self.ranks = ranks
+        self.pause_ms = 0.0  # time of the last commit
+        self._staged: Staged | None = None
+        self._target = 0
+        self._states: Sequence[State] = ()
+
+    def stage(self, version: int | None, timeout: float) -> int:
+        """Waits until what leads each process to a version is staged. None: the trainer's newest version. Returns its
+        number. No weight changes."""
+        self._target = self._newest(timeout) if version is None else version
+        self._await(timeout)
+        return self._target
+
+    def commit(self, timeout: float, stream: Any = None) -> Version:
+        """Moves each process to what stage() brought, or none of them. Returns what this process holds.
+
+        A snapshot cannot be held back, so processes that have one to take are at one version only at the end.
+        """
+        if not self._states:
+            raise failure(lib.WEFT_E_STATE, "nothing was staged: call stage first")
+        begin = time.perf_counter()
+        while True:
+            states = self._states
+            numbers = {state.next for state in states}
+            if any(state.snapshot for state in states) or len(numbers) > 1:
+                self._go_on_apart()
+            elif any(state.staged is not None for state in states):
+                self._commit_together(stream)
+            if self._is_there():
+                break
+            self._await(timeout)
+        self._states = ()
+        self.pause_ms = 1000 * (time.perf_counter() - begin)
+        held = known(self.rollout.held)
+        assert held is not None
+        return held
+
+    def _state(self, fault: str = "") -> State:
+        held, staged = known(self.rollout.held), self._staged
+        return State(
+            held.number if held else None,
+            staged.version if staged else None,
+            staged is not None and staged.kind == "snapshot",
+            fault,
+        )
+
+    def _newest(self, timeout: float) -> int:
+        """The newest version that any process knows of."""
+        every = self.ranks.every(_fault(lambda: self.rollout.offered(timeout=timeout)))
+        known = [number for number, _ in every if number is not None]
+        if not known:
+            why = next((fault for _, fault in every if fault), f"none came in {timeout} s")
+            raise _passed(f"no process of the engine knows of a version: {why}")
+        return max(known)
+
+    def _await(self, timeout: float) -> None:
+        """Waits for what leads to the target, and learns what the others wait for."""
+        self._staged, fault = _fault(lambda: self._wait(timeout))
+        state = self._state(fault)
+        if self._staged is None and not fault and state.held != self._target:
+            state = state._replace(fault=f"version {self._target} did not come in {timeout} s")
+        self._states = self.ranks.every(state)
+        try:
+            _check(self._states, f"version {self._target} is not staged")
+        except Error:
+            self._states = ()
+            raise
+
+    def _wait(self, timeout: float) -> Staged | None:
+        self.rollout.want(self._target)
+        end = time.monotonic() + timeout
+        while True:
+            held = known(self.rollout.held)
+            left = 0.0 if held and held.number == self._target else end - time.monotonic()
+            staged = self.rollout.staged(max(0.0, min(left, _SLICE_S)))
+            if staged or left <= 0:
+                return staged
+
+    def _is_there(self) -> bool:
+        """Whether all processes hold the target or one later version."""
+        every = self.ranks.every(self._state().held)
+        numbers = {number for number in every if number is not None}
+        if len(numbers) == 1 and None not in every:
+            return numbers.pop() >= self._target
+        self._target = max(numbers | {self._target})
+        return False
+
+    def _go_on_apart(self) -> None:
+        """Each process takes what it has, because that cannot be held back or is not the same. They meet at the newest
+        of these."""
+        fault = ""
+        if self._staged:
+            _, fault = _fault(lambda: self.rollout.commit(self._staged))  # type: ignore[arg-type]
+        self._staged = None
+        _check(self.ranks.every(self._state(fault)), "a snapshot did not come")
+
+    def _commit_together(self, stream: Any) -> None:
+        """Commits with hold, agrees and settles. After any failure each process has the weights that it had."""
+        staged, self._staged, fault = self._staged, None, ""
+        if staged:
+            _, fault = _fault(lambda: self.rollout.commit(staged, stream=stream, hold=True))
+        holds = staged is not None and not fault
+        try:
+            states = self.ranks.every(self._state(fault))
+        except BaseException:
+            if holds:
+                self.rollout.settle(False, stream=stream)
+            raise
+        failed = any(state.fault for state in states)
+        if holds:
+            self.rollout.settle(not failed, stream=stream)
+        if failed:
+            self._states = ()
+            _check(states, "the commit was undone")
+
+
+def label(held: Sequence[Version | None]) -> str:
+    """What an engine holds, as text for its answers: run, number, and the root of each process. "" if nothing is held, or
+    not the same version by all."""
+    first = held[0] if held else None
+    if first is None or any(v is None or (v.run, v.number) != (first.run, first.number) for v in held):
+        return ""
+    roots = "+".join(f"{version.root:016x}" for version in held if version)
+    return f"{first.run:x}:{first.number}:{roots}"

@@ -1,0 +1,249 @@
+"""Recording where a model's own loaders put each checkpoint tensor: load_weights runs on stand-ins that have no elements.
+
+A stand-in is a tensor on the device meta whose storage offset and strides say which elements of the checkpoint tensor it
+shows. Views of a stand-in are stand-ins. A copy of one into a parameter is what is recorded; nothing is written.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, Callable, Iterable, Iterator
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .. import _dtypes
+from .._layout import TensorSpec
+from ..errors import Error, TensorError
+from ._boxes import Copy
+
+# What may be done to a stand-in: views of its elements, and copies that the loader only reads.
+_VIEWS = frozenset(
+    "__getitem__ narrow select view view_as reshape reshape_as transpose swapaxes t permute movedim squeeze unsqueeze "
+    "flatten unflatten chunk split split_with_sizes tensor_split unbind expand expand_as detach data T mT".split()
+)
+_COPIES = frozenset("contiguous clone to cpu cuda type_as".split())
+_PLAIN = (bool, int, float, str, type(None), torch.Size, torch.dtype, torch.device, torch.layout)
+
+_DTYPES = {name: getattr(torch, other) for other, name in _dtypes._OTHERS.items() if hasattr(torch, other)}
+
+
+def _name(func: Any) -> str:
+    """The name of a method, or of the property that it gets."""
+    name = getattr(func, "__name__", str(func))
+    return str(getattr(getattr(func, "__self__", None), "__name__", name)) if name == "__get__" else str(name)
+
+
+def _stand_ins_in(value: Any) -> Iterator[StandIn]:
+    """Those among arguments, in lists too."""
+    if isinstance(value, StandIn):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _stand_ins_in(one)
+
+
+class Recording:
+    """What loaders did: the copies, and the elements that they set to a constant such as padding."""
+
+    def __init__(self, model: torch.nn.Module, device: torch.device) -> None:
+        self.device = device
+        self.copies: list[Copy] = []
+        self.constants: list[torch.Tensor] = []
+        self.places: dict[int, tuple[str, torch.Tensor]] = {}  # by the address of the storage
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            if tensor.numel() and not tensor.is_meta:
+                self.places.setdefault(tensor.untyped_storage().data_ptr(), (name, tensor))
+
+    def parameter(self, tensor: torch.Tensor) -> str | None:
+        """The parameter that has the tensor's memory."""
+        found = None if tensor.is_meta else self.places.get(tensor.untyped_storage().data_ptr())
+        return found[0] if found else None
+
+    def accept(self, target: torch.Tensor, source: StandIn) -> None:
+        """Takes down one copy. Raises TensorError where no copy of bits can stand for that."""
+        name, elements = source.tensor_name, source.elements
+        if isinstance(target, StandIn):
+            raise TensorError(name, f"its loader writes over the checkpoint tensor '{target.tensor_name}'")
+        place = self.parameter(target)
+        if place is None:
+            raise TensorError(name, "its loader copies it to memory that is no parameter of the model")
+        if target.dtype != elements.dtype:
+            raise TensorError(name, f"the trainer has it as {elements.dtype}, and {place} is {target.dtype}: publish "
+                                    f"what the engine holds")  # fmt: skip
+        try:
+            elements = elements.expand(target.shape)
+        except RuntimeError:
+            raise TensorError(name, f"its loader copies {tuple(elements.shape)} to {tuple(target.shape)} of {place}") from None
+        if any(stride == 0 and size > 1 for stride, size in zip(elements.stride(), elements.shape)):
+            raise TensorError(name, f"its elements are repeated in {place}, where each may lie once")
+        self.copies.append(Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
+                                target.data_ptr(), tuple(target.stride()), target.element_size(), place))  # fmt: skip
+
+
+class StandIn(torch.Tensor):
+    """Stands for elements of a checkpoint tensor. `elements` is a view, on the device meta, of the whole tensor."""
+
+    tensor_name: str
+    elements: torch.Tensor
+    recording: Recording
+
+    @staticmethod
+    def of(name: str, elements: torch.Tensor, recording: Recording) -> StandIn:
+        stand_in: StandIn = torch.Tensor._make_subclass(StandIn, elements)  # type: ignore[assignment]
+        stand_in.tensor_name, stand_in.elements, stand_in.recording = name, elements, recording
+        return stand_in
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = list(_stand_ins_in((*args, *kwargs.values())))
+        with torch._C.DisableTorchFunctionSubclass():
+            if not given:
+                return func(*args, **kwargs)
+            name = _name(func)
+            if name == "copy_":
+                source = args[1] if len(args) > 1 else kwargs["src"]
+                if isinstance(source, StandIn):
+                    source.recording.accept(args[0], source)
+                    return args[0]
+            if name == "__setitem__" and isinstance(args[2], StandIn) and not isinstance(args[0], StandIn):
+                args[2].recording.accept(args[0][args[1]], args[2])
+                return None
+            return given[0]._act(name, func, args, kwargs)
+
+    def _act(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """An operation of a loader on this stand-in."""
+        if name == "device":
+            return self.recording.device
+        if name in _COPIES:
+            return self._copied(name, args[1:], kwargs)
+        if name == "__iter__":
+            return iter([self._view(x) for x in self.elements.unbind(0)])
+        plain = [x.elements if isinstance(x, StandIn) else x for x in args]
+        if not args or args[0] is not self:
+            raise self._refusal(name)
+        try:
+            result = func(*plain, **{k: v.elements if isinstance(v, StandIn) else v for k, v in kwargs.items()})
+        except (RuntimeError, NotImplementedError) as error:
+            raise self._refusal(name) from error
+        if name in _VIEWS:
+            several = isinstance(result, (tuple, list))
+            shown = [self._shown(name, x) for x in (result if several else [result])]
+            return tuple(shown) if several else shown[0]
+        if isinstance(result, _PLAIN) or (isinstance(result, tuple) and all(isinstance(x, int) for x in result)):
+            return result
+        raise self._refusal(name)
+
+    def _view(self, elements: torch.Tensor) -> StandIn:
+        return StandIn.of(self.tensor_name, elements, self.recording)
+
+    def _shown(self, name: str, elements: torch.Tensor) -> StandIn:
+        """The result of a view. One that torch had to copy for has storage of its own, and is not known any more."""
+        if elements.untyped_storage()._cdata != self.elements.untyped_storage()._cdata or (
+            elements.dtype != self.elements.dtype
+        ):
+            raise self._refusal(name)
+        return self._view(elements)
+
+    def _copied(self, name: str, args: Any, kwargs: Any) -> StandIn:
+        """A copy that keeps the elements: on another device, or contiguous."""
+        wanted = [x for x in (*args, *kwargs.values()) if isinstance(x, (torch.dtype, torch.Tensor))]
+        for one in wanted:
+            dtype = one if isinstance(one, torch.dtype) else one.dtype
+            if dtype != self.elements.dtype:
+                raise TensorError(self.tensor_name, f"its loader converts {self.elements.dtype} to {dtype}: publish what "
+                                                    f"the engine holds")  # fmt: skip
+        return self._view(self.elements)
+
+    def _refusal(self, name: str) -> TensorError:
+        return TensorError(self.tensor_name, f"its loader does '{name}' with it, which only moves of elements can be "
+                                             f"recorded through")  # fmt: skip
+
+
+class _Guard(TorchDispatchMode):  # type: ignore[misc]
+    """Lets no loader write to the model while it is recorded: a constant is taken down, all else is refused."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        named = {argument.name: kwargs.get(argument.name) for argument in func._schema.arguments}
+        named.update(zip(named, args))
+        for argument, value in zip(func._schema.arguments, named.values()):
+            written = argument.alias_info is not None and argument.alias_info.is_write
+            if written and isinstance(value, torch.Tensor) and self.recording.parameter(value) is not None:
+                return self._write(func, value)
+        return func(*args, **kwargs)
+
+    def _write(self, func: Any, target: torch.Tensor) -> torch.Tensor:
+        name = func.overloadpacket.__name__
+        if name not in ("fill_", "zero_"):
+            place = self.recording.parameter(target) or ""
+            raise TensorError(place, f"a loader does '{name}' with this parameter while no weights are loaded")
+        self.recording.constants.append(target.detach())
+        return target
+
+
+def _stand_ins(layout: Iterable[TensorSpec], recording: Recording) -> Iterator[tuple[str, StandIn]]:
+    for spec in layout:
+        dtype = _DTYPES.get(spec.dtype)
+        if dtype is None:
+            raise TensorError(spec.name, f"torch has no dtype for {spec.dtype}")
+        yield spec.name, StandIn.of(spec.name, torch.empty(spec.shape, dtype=dtype, device="meta"), recording)
+
+
+def _mask(recording: Recording, tensor: torch.Tensor, copies: list[Copy]) -> torch.Tensor:
+    """Which elements of a parameter's storage loaders fill. TensorError: two tensors land in one place."""
+    storage = tensor.untyped_storage()
+    mask = torch.zeros(storage.nbytes() // tensor.element_size(), dtype=torch.bool)
+    for copy in copies:
+        place = mask.as_strided(copy.sizes, copy.target, (copy.data - storage.data_ptr()) // copy.item)
+        if bool(place.any()):
+            raise TensorError(copy.tensor, f"it lands in {copy.parameter} where another tensor lands: of tied tensors "
+                                           f"leave all but one out of the layout")  # fmt: skip
+        place.fill_(True)
+    for constant in recording.constants:
+        if constant.untyped_storage().data_ptr() == storage.data_ptr():
+            mask.as_strided(constant.shape, constant.stride(), constant.storage_offset()).fill_(True)
+    return mask
+
+
+def _check_parameters(model: torch.nn.Module, recording: Recording, ignore: Iterable[str]) -> None:
+    """Each element of each parameter is filled by one tensor, or by a constant."""
+    by_name: dict[str, list[Copy]] = {}
+    for copy in recording.copies:
+        by_name.setdefault(copy.parameter, []).append(copy)
+    for name, tensor in model.named_parameters():
+        if not tensor.numel() or any(fnmatchcase(name, pattern) for pattern in ignore):
+            continue
+        place = recording.parameter(tensor) or name
+        mask = _mask(recording, tensor, by_name.get(place, []))
+        filled = mask.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        missing = tensor.numel() - int(filled.sum())
+        if missing:
+            raise TensorError(name, f"no tensor of the trainer's layout fills {missing} of its {tensor.numel()} elements: "
+                                    f"publish them, or name the parameter in `ignore`")  # fmt: skip
+
+
+def record(
+    model: torch.nn.Module, layout: Iterable[TensorSpec], device: torch.device, ignore: Iterable[str] = ()
+) -> list[Copy]:
+    """Runs `model.load_weights` for all tensors of a layout, and returns the copies that it makes.
+
+    ignore  patterns of parameters that keep what they have
+    Raises TensorError, which names the tensor or parameter.
+    """
+    recording = Recording(model, device)
+    try:
+        with torch.no_grad(), _Guard(recording):
+            model.load_weights(_stand_ins(layout, recording))  # type: ignore[operator]
+    except Error:
+        raise
+    except Exception as error:
+        raise TensorError("load_weights", f"the model's loader fails on the trainer's names or shapes: "
+                                          f"{type(error).__name__}: {error}") from error  # fmt: skip
+    _check_parameters(model, recording, ignore)
+    return recording.copies

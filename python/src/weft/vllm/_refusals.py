@@ -1,0 +1,97 @@
+"""What the engine refuses by name: models that hold weights in another form than the checkpoint, beside it or elsewhere.
+
+An update in place would leave such copies old without a word.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from .._library import lib
+from ..errors import CallError
+
+# Methods of vLLM that leave weights as the loader put them, by class, with those that derive from them.
+_PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMethod", "UnquantizedFusedMoEMethod"))
+# Backends of UnquantizedFusedMoEMethod that leave w13 and w2 as loaded. The others swap, shuffle, pad or pack.
+_PLAIN_MOE = frozenset(("TRITON", "BATCHED_TRITON"))
+# Attributes that hold what was computed from weights at load.
+_DERIVED = {
+    "W_UV": "multi-head latent attention holds matrices computed from kv_b_proj",
+    "W_UK_T": "multi-head latent attention holds matrices computed from kv_b_proj",
+    "W_UK": "multi-head latent attention holds matrices computed from kv_b_proj",
+    "_cpu_unpacked_conv_weight": "the CPU build packed the weights of a convolution",
+}
+
+
+def _methods(module: Any) -> Iterator[Any]:
+    """The method of a layer, and those that it wraps."""
+    method = getattr(module, "quant_method", None)
+    while method is not None:
+        yield method
+        method = getattr(method, "old_quant_method", None)
+
+
+def _is_plain(method: Any) -> bool:
+    return any(base.__name__ in _PLAIN_METHODS for base in type(method).__mro__)
+
+
+def _of_method(method: Any) -> str | None:
+    name = type(method).__name__
+    if name == "FusedMoEModularMethod":
+        return None  # a wrapper, whose inner method is asked too
+    if not _is_plain(method):
+        return f"{name} holds weights in a form derived at load"
+    backend = getattr(getattr(method, "unquantized_backend", None), "name", None)
+    if backend is not None and backend not in _PLAIN_MOE:
+        return f"the MoE backend {backend} reorders or packs expert weights: choose moe_backend='triton'"
+    return None
+
+
+def _of_cpu(module: Any) -> str | None:
+    """The CPU build packs linear weights at load, and computes with the packed copy."""
+    linear = vars(module).get("cpu_linear")
+    if linear is None or getattr(linear, "__module__", "").startswith("torch") or getattr(linear, "_weft_keeps", False):
+        return None
+    return "the CPU build computes with a packed copy of the weight: set WEFT_VLLM_CPU=keep in the engine's environment"
+
+
+def of_module(module: Any) -> str | None:
+    """Why a module cannot be updated in place, or None."""
+    found = [_of_method(method) for method in _methods(module)]
+    found.append(_of_cpu(module) if "cpu_linear" in vars(module) else None)
+    found += [why for name, why in _DERIVED.items() if getattr(module, name, None) is not None]
+    return next((why for why in found if why), None)
+
+
+def of_config(config: Any) -> Iterator[str]:
+    """Why an engine of this VllmConfig cannot be updated in place."""
+    speculative = config.speculative_config
+    if speculative is not None and getattr(speculative, "method", None) not in ("ngram", "suffix"):
+        yield f"speculative decoding by '{getattr(speculative, 'method', '?')}' has a draft model, which no version reaches"
+    if config.quant_config is not None:
+        yield f"quantization '{config.quant_config.get_name()}' holds weights in a form derived at load"
+    if config.lora_config is not None:
+        yield "enable_lora renames the layers that load_weights fills"
+    if getattr(config.parallel_config, "enable_eplb", False):
+        yield "enable_eplb moves experts while the engine runs"
+    offload = getattr(config, "offload_config", None)
+    if offload is not None and (offload.uva.cpu_offload_gb or offload.prefetch.offload_group_size):
+        yield "weights are offloaded to the host while the engine runs"
+
+
+def refuse(model: Any, config: Any) -> None:
+    """Raises CallError with all reasons why a model cannot be updated in place, and the layers that each is about."""
+    reasons: dict[str, list[str]] = {why: [] for why in of_config(config)}
+    for name, module in model.named_modules():
+        why = of_module(module)
+        if why:
+            reasons.setdefault(why, []).append(name or type(module).__name__)
+    if not reasons:
+        return
+    lines = [f"{why}{_where(names)}" for why, names in reasons.items()]
+    raise CallError(f"this engine cannot be updated in place: {'; '.join(lines)}", lib.WEFT_E_MISSING, "missing")
+
+
+def _where(names: list[str]) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f" (layer {names[0]}{more})" if names else ""

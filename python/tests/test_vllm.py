@@ -1,0 +1,256 @@
+"""weft.vllm by a stand-in for vLLM: its workers' contract, processes that move together, caches, sleep and refusals."""
+
+import contextlib
+import unittest
+from types import SimpleNamespace
+
+import numpy as np
+import support
+import vllm_standin
+from support import BOUND, quiet
+
+import weft
+import weft.vllm
+from weft.vllm import _follow, _group, _refusals
+
+
+def weights(seed=0):
+    random = np.random.default_rng(seed)
+    return {name: random.standard_normal(shape, np.float32) for name, shape in vllm_standin.SHAPES.items()}
+
+
+def step(trained, version):
+    random = np.random.default_rng(version)
+    for array in trained.values():
+        array.reshape(-1)[random.integers(0, array.size, 3)] += 1
+
+
+@contextlib.contextmanager
+def fleet(size=1, caches="reset", loaded=True, **options):
+    """A trainer, and an LLM of `size` workers that follows it."""
+    trained = weights()
+    llm = vllm_standin.LLM(size)
+    for worker in llm.workers:
+        worker.model.load(trained if loaded else weights(9))
+    text = support.SITE.format(provider="loop") + "[peer.w*]\n"
+    with weft.Trainer(weft.Site(text, vllm_standin.CUTS), trained, log=quiet) as trainer:
+        overrides = {**vllm_standin.CUTS, "trainer.listen": trainer.stats().listen, "log.level": "error"}
+        follower = weft.vllm.follow(
+            llm, text, "w{rank}" if size > 1 else "a", caches=caches, overrides=overrides, **options
+        )
+        with follower:
+            yield trained, trainer, llm, follower
+
+
+class Following(unittest.TestCase):
+    def same(self, llm, trained):
+        return all(worker.model.same(trained) for worker in llm.workers)
+
+    def test_versions_of_one_and_of_two_workers(self):
+        for size in (1, 2):
+            with self.subTest(size=size), fleet(size) as (trained, trainer, llm, follower):
+                for version in (1, 2, 3):
+                    step(trained, version)
+                    trainer.publish(version)
+                    self.assertFalse(self.same(llm, trained))
+                    held = follower.update(version if version == 2 else None, BOUND)
+                    self.assertTrue(self.same(llm, trained))
+                    self.assertRegex(held, rf"^[0-9a-f]+:{version}:[0-9a-f]{{16}}(\+[0-9a-f]{{16}}){{{size - 1}}}$")
+                    self.assertEqual(llm.weight_version, held)
+                    self.assertGreater(follower.pause_ms(), 0)
+                trainer.wait(3, timeout=BOUND)
+                self.assertEqual(follower.update(3, BOUND), held)  # is held already
+
+    def test_weights_of_no_version_and_no_weights(self):
+        for options in ({}, {"empty": True}):
+            for size in (1, 2):
+                with self.subTest(size=size, **options):
+                    with fleet(size, loaded=False, **options) as (trained, trainer, llm, follower):
+                        self.assertEqual(follower.version, "")
+                        with self.assertRaisesRegex(weft.CallError, "holds no version"):
+                            follower.generate([[1, 2]])
+                        step(trained, 1)
+                        trainer.publish(1)
+                        self.assertIn(":1:", follower.update(1, BOUND))
+                        self.assertTrue(self.same(llm, trained))
+
+    def test_what_one_worker_lacks_none_takes(self):
+        """One worker's commit fails: the other undoes its own, and the next update brings both on."""
+        with fleet(2) as (trained, trainer, llm, follower):
+            before = {name: array.copy() for name, array in trained.items()}
+            old = follower.update(None, BOUND)
+            step(trained, 1)
+            trainer.publish(1)
+            rollout = llm.workers[1].weight_transfer_engine.core.rollout
+            commit, rollout.commit = rollout.commit, lambda *a, **k: (_ for _ in ()).throw(RuntimeError("planted"))
+            with self.assertRaisesRegex(weft.VersionError, "undone: process 1: planted; .* holds version 0 as before"):
+                follower.update(1, BOUND)
+            self.assertTrue(self.same(llm, before))
+            self.assertEqual((follower.version, llm.weight_version), (old, old))
+            rollout.commit = commit
+            step(trained, 2)
+            trainer.publish(2)
+            self.assertIn(":2:", follower.update(2, BOUND))
+            self.assertTrue(self.same(llm, trained))
+
+    def test_a_worker_that_is_away_when_all_agree(self):
+        with fleet(2) as (trained, trainer, llm, follower):
+            before = {name: array.copy() for name, array in trained.items()}
+            follower.update(None, BOUND)
+            step(trained, 1)
+            trainer.publish(1)
+            llm.ranks.timeout = 0.5
+            rollout = llm.workers[1].weight_transfer_engine.core.rollout
+            commit = rollout.commit
+
+            def die(*arguments, **options):
+                raise SystemExit("the process died")  # which tells the others nothing
+
+            rollout.commit = die
+            with self.assertRaisesRegex(RuntimeError, "a process is away"):
+                follower.update(1, BOUND)
+            self.assertTrue(llm.workers[0].model.same(before))
+            rollout.commit = commit
+
+    def test_a_version_that_does_not_come(self):
+        with fleet(2) as (trained, trainer, llm, follower):
+            held = follower.update(None, BOUND)
+            with self.assertRaisesRegex(weft.VersionError, "version 7 is not staged: process 0: version 7 did not come"):
+                follower.update(7, 0.2)
+            self.assertEqual(follower.version, held)
+            step(trained, 1)
+            trainer.publish(1)
+            self.assertIn(":1:", follower.update(1, BOUND))
+
+    def test_order_of_calls(self):
+        with fleet() as (trained, trainer, llm, follower):
+            llm.start_weight_update()
+            with self.assertRaisesRegex(weft.CallError, "no version was asked for"):
+                llm.finish_weight_update()
+            with self.assertRaisesRegex(weft.CallError, "has joined already"):
+                llm.init_weight_transfer_engine({"init_info": {"site": "x", "peer": "a"}})
+            follower.close()
+            with self.assertRaisesRegex(weft.CallError, "has not joined"):
+                llm.start_weight_update()
+        with self.assertRaisesRegex(weft.CallError, "an engine of 2 processes needs a name for each"):
+            weft.vllm.follow(vllm_standin.LLM(2), "site.ini", "a", caches="reset")
+
+    def test_sleep_and_wake(self):
+        for size in (1, 2):
+            for level in (1, 2):
+                with self.subTest(size=size, level=level), fleet(size) as (trained, trainer, llm, follower):
+                    held = follower.update(None, BOUND)
+                    follower.sleep(level)
+                    self.assertEqual(follower.version, "")
+                    with self.assertRaisesRegex(weft.CallError, "the engine sleeps"):
+                        follower.update(None, BOUND)
+                    step(trained, 1)
+                    trainer.publish(1)  # comes while the weights are away
+                    follower.wake(["kv_cache"])
+                    self.assertEqual(follower.version, "")
+                    woken = follower.wake()
+                    self.assertIn(woken, ("", held) if level == 1 else ("",))
+                    self.assertIn(":1:", follower.update(1, BOUND))
+                    self.assertTrue(self.same(llm, trained))
+
+
+class Caches(unittest.TestCase):
+    PROMPT = [5, 6, 7]
+
+    def ask(self, follower, llm):
+        (answer,) = follower.generate([self.PROMPT])
+        fresh = sum(float(worker.model.qkv.sum()) for worker in llm.workers)
+        return answer, answer.output.outputs[0].token_ids[0] == fresh
+
+    def test_what_becomes_of_old_keys(self):
+        """With reset and salt no new request uses keys that old weights computed; keep says that it does."""
+        for caches, fresh in (("reset", True), ("salt", True), ("keep", False)):
+            with self.subTest(caches), fleet(caches=caches) as (trained, trainer, llm, follower):
+                first = follower.update(None, BOUND)
+                answer, _ = self.ask(follower, llm)
+                self.assertEqual((answer.began, answer.ended), (first, first))
+                self.assertTrue(self.ask(follower, llm)[0].output.reused)
+                step(trained, 1)
+                trained["q"] += 1
+                trainer.publish(1)
+                second = follower.update(1, BOUND)
+                self.assertNotEqual(first, second)
+                answer, is_fresh = self.ask(follower, llm)
+                self.assertEqual((answer.began, answer.ended, is_fresh), (second, second, fresh))
+                self.assertEqual(answer.output.reused, not fresh)
+                self.assertEqual(llm.encoded > 0, caches != "keep")
+
+    def test_the_option_has_no_default(self):
+        self.assertRaises(TypeError, weft.vllm.follow, vllm_standin.LLM(), "site.ini", "a")
+        with self.assertRaisesRegex(ValueError, "caches='drop': say what becomes"):
+            weft.vllm.follow(vllm_standin.LLM(), "site.ini", "a", caches="drop")
+
+    def test_salts(self):
+        self.assertEqual(_follow.salted("text", "v"), {"prompt": "text", "cache_salt": "v"})
+        self.assertEqual(_follow.salted((1, 2), "v"), {"prompt_token_ids": [1, 2], "cache_salt": "v"})
+        self.assertEqual(_follow.salted({"prompt": "x", "cache_salt": "u"}, "v")["cache_salt"], "u:v")
+        self.assertRaises(TypeError, _follow.salted, 7, "v")
+
+
+class Labels(unittest.TestCase):
+    def test_labels(self):
+        one, other = weft.Version(0xAB, 3, 0x10), weft.Version(0xAB, 3, 0x11)
+        self.assertEqual(_group.label([one]), "ab:3:0000000000000010")
+        self.assertEqual(_group.label([one, other]), "ab:3:0000000000000010+0000000000000011")
+        for held in ([], [None], [one, None], [one, one._replace(number=4)], [one, one._replace(run=1)]):
+            self.assertEqual(_group.label(held), "")
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, model=None, **config):
+        fields = {"speculative_config": None, "quant_config": None, "lora_config": None, "parallel_config": None}
+        layers = model or {}
+        model = SimpleNamespace(named_modules=lambda: layers.items())
+        try:
+            _refusals.refuse(model, SimpleNamespace(**{**fields, **config}))
+        except weft.CallError as error:
+            self.assertEqual(error.name, "missing")
+            return str(error)
+        return ""
+
+    def method(self, name, base="object", **fields):
+        return type(name, (type(base, (), {}),), fields)()
+
+    def test_configurations(self):
+        self.assertEqual(self.refused(), "")
+        self.assertEqual(self.refused(speculative_config=SimpleNamespace(method="ngram")), "")
+        for text, config in (
+            ("by 'eagle3' has a draft model", {"speculative_config": SimpleNamespace(method="eagle3")}),
+            ("quantization 'fp8'", {"quant_config": SimpleNamespace(get_name=lambda: "fp8")}),
+            ("enable_lora", {"lora_config": object()}),
+            ("enable_eplb moves experts", {"parallel_config": SimpleNamespace(enable_eplb=True)}),
+            ("offloaded", {"offload_config": SimpleNamespace(uva=SimpleNamespace(cpu_offload_gb=1))}),
+        ):
+            self.assertIn(text, self.refused(**config))
+
+    def test_layers(self):
+        plain = SimpleNamespace(quant_method=self.method("UnquantizedLinearMethod"))
+        gate = SimpleNamespace(quant_method=self.method("_GateLinearMethod", "UnquantizedLinearMethod"))
+        self.assertEqual(self.refused({"a": plain, "b": gate, "c": SimpleNamespace(quant_method=None)}), "")
+
+        def moe(backend):
+            method = self.method("UnquantizedFusedMoEMethod", unquantized_backend=SimpleNamespace(name=backend))
+            return {"mlp.experts": SimpleNamespace(quant_method=method)}
+
+        self.assertEqual(self.refused(moe("TRITON")), "")
+        for backend in ("FLASHINFER_TRTLLM", "FLASHINFER_CUTLASS", "AITER", "MOONEP", "CPU", "XPU", "NEW"):
+            said = self.refused(moe(backend))
+            self.assertIn(f"backend {backend} reorders or packs expert weights", said)
+            self.assertIn("(layer mlp.experts)", said)
+        wrapped = self.method("FusedMoEModularMethod", old_quant_method=moe("AITER")["mlp.experts"].quant_method)
+        self.assertIn("backend AITER", self.refused({"x": SimpleNamespace(quant_method=wrapped)}))
+        fp8 = SimpleNamespace(quant_method=self.method("Fp8LinearMethod"))
+        said = self.refused({"one": fp8, "two": fp8, "three": fp8})
+        self.assertIn("Fp8LinearMethod holds weights in a form derived at load (layer one and 2 more)", said)
+        self.assertIn("kv_b_proj", self.refused({"mla": SimpleNamespace(W_UV=object())}))
+        packed = SimpleNamespace(quant_method=None, cpu_linear=lambda x, w, b: x)
+        self.assertIn("WEFT_VLLM_CPU=keep", self.refused({"lm_head": packed}))
+
+
+if __name__ == "__main__":
+    support.main()

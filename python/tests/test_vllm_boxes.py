@@ -1,0 +1,156 @@
+"""The placement of weft.vllm: copies of loaders become boxes that name each element's place, recorded tables among them."""
+
+import json
+import unittest
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import support
+
+import weft
+from weft.vllm import _boxes, _placement
+from weft.vllm._boxes import Copy
+
+TABLES = Path(__file__).with_name("vllm_tables.json")
+
+
+def strides(array):
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def copy_of(shape, source, memory, target, name="w"):
+    """A copy of a view of element numbers to a view of memory."""
+    base = memory.__array_interface__["data"][0]
+    first = int(source.reshape(-1)[0]) if source.size else 0
+    at = target.__array_interface__["data"][0]
+    return Copy(name, first, source.shape, strides(source), base + (at - base), strides(target), memory.itemsize, "p")
+
+
+def walk(box, columns, item):
+    """Pairs of element and address of a box, by the rule of weft_block."""
+    down = box.row_strides or ((box.rows, box.columns * item),)
+    across = box.column_strides or ((box.columns, item),)
+
+    def offset(index, parts):
+        bytes_ = 0
+        for extent, stride in reversed(parts):
+            bytes_ += index % extent * stride
+            index //= extent
+        return bytes_
+
+    for row in range(box.rows):
+        for column in range(box.columns):
+            element = (box.row + row) * columns + box.column + column
+            yield element, box.data + offset(row, down) + offset(column, across)
+
+
+def view_of(random, array):
+    """A view as loaders make them: a part of a dimension, two exchanged, one parted in two or two as one."""
+    for _ in range(random.integers(0, 4)):
+        dim = int(random.integers(0, array.ndim))
+        act = int(random.integers(0, 4))
+        size = array.shape[dim]
+        if act == 0 and size > 1:
+            first = int(random.integers(0, size))
+            array = np.take(array, 0, dim) if array.ndim > 1 and random.random() < 0.2 else array[
+                (slice(None),) * dim + (slice(first, int(random.integers(first, size)) + 1),)
+            ]  # fmt: skip
+        elif act == 1 and array.ndim > 1:
+            array = np.swapaxes(array, dim, int(random.integers(0, array.ndim)))
+        elif act == 2 and size % 2 == 0 and size:
+            array = array[(slice(None),) * dim + (slice(int(random.integers(0, 2)), None, 2),)]
+        elif act == 3:
+            joined = array.reshape(-1)
+            if np.shares_memory(joined, array):
+                array = joined
+    return array
+
+
+class Boxes(unittest.TestCase):
+    def check(self, shape, copy, pairs, plain):
+        columns = _boxes._columns_of(shape)
+        found = []
+        for box in _boxes.boxes(copy, shape, plain):
+            if plain:
+                self.assertEqual((box.row_strides, box.column_strides), ((), ()))
+            self.assertLessEqual(max(len(box.row_strides), len(box.column_strides)), 3)
+            self.assertEqual(prod(extent for extent, _ in box.row_strides or ((box.rows, 0),)), box.rows)
+            found += walk(box, columns, copy.item)
+        self.assertEqual(sorted(found), sorted(pairs))
+
+    def test_made_up_copies(self):
+        """Views of element numbers, copied to memory with gaps and exchanged dimensions."""
+        random = np.random.default_rng(7)
+        seen = refused = 0
+        for _ in range(3000):
+            shape = tuple(int(n) for n in random.integers(1, 7, random.integers(1, 5)))
+            numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
+            try:
+                source = view_of(random, numbers)
+                if source.base is None and source is not numbers:
+                    continue
+            except ValueError:
+                continue
+            if not np.shares_memory(source, numbers) or not source.size:
+                continue
+            order = random.permutation(source.ndim)
+            memory = np.zeros(tuple(source.shape[i] + int(random.integers(0, 2)) for i in order), np.uint16)
+            target = memory[tuple(slice(0, source.shape[i]) for i in order)].transpose(np.argsort(order))
+            copy = copy_of(shape, source, memory, target)
+            at = target.__array_interface__["data"][0]
+            pairs = []
+            for index in np.ndindex(source.shape):
+                pairs.append((int(source[index]), at + sum(i * s for i, s in zip(index, target.strides))))
+            plain = bool(random.random() < 0.3)
+            try:
+                self.check(shape, copy, pairs, plain)
+                seen += 1
+            except weft.TensorError as error:
+                self.assertRegex(str(error), "no boxes|side by side")
+                refused += 1
+        print(f"{seen} copies are boxes, {refused} are refused")
+        self.assertGreater(seen, 10 * refused / 3)
+
+    def test_what_is_no_box_is_named(self):
+        with self.assertRaisesRegex(weft.TensorError, "tensor 'w': its elements in p are no boxes"):
+            list(_boxes.boxes(Copy("w", 1, (3, 3), (5, 1), 0, (3, 1), 2, "p"), (4, 4)))
+        with self.assertRaisesRegex(weft.TensorError, "side by side"):
+            list(_boxes.boxes(Copy("w", 0, (4, 4), (1, 4), 0, (4, 1), 2, "p"), (4, 4), True))
+
+    def test_a_range_of_elements_is_three_boxes(self):
+        got = [tuple(box[:4]) for box in _boxes.boxes(Copy("w", 5, (20,), (1,), 0, (1,), 2, "p"), (8, 8))]
+        self.assertEqual(got, [(0, 1, 5, 3), (1, 2, 0, 8), (3, 1, 0, 1)])
+
+
+class Tables(unittest.TestCase):
+    """What the real loaders did, as tests/test_vllm_engine.py --record wrote it."""
+
+    def test_recorded_tables(self):
+        recorded = json.loads(TABLES.read_text())
+        self.assertGreater(len(recorded["models"]), 2)
+        for model in recorded["models"]:
+            layout = weft.Layout.of((name, dtype, shape) for name, dtype, shape in model["layout"])
+            every = []
+            for rank, rows in enumerate(model["ranks"]):
+                with self.subTest(model["name"], rank=rank):
+                    copies = [Copy(*row[:2], *map(tuple, row[2:4]), row[4], tuple(row[5]), *row[6:]) for row in rows]
+                    blocks = _placement.place(layout, copies, "cpu")
+                    slices = blocks.slices
+                    elements = int((slices["rows"] * slices["columns"]).sum())
+                    self.assertEqual(elements, sum(prod(copy.sizes) for copy in copies))
+                    self.assertLessEqual(len(blocks), 2 * len(copies))
+                    every.append(slices)
+            _placement.check_cover(layout, every, [])
+            whole = [sum(prod(spec.shape) for spec in layout.tensors)]
+            self.assertEqual(_placement.is_whole(layout, blocks), elements == whole[0])
+            with self.assertRaisesRegex(weft.TensorError, "puts it nowhere|no process of the engine"):
+                _placement.check_cover(layout, [slices[slices["tensor"] != 0] for slices in every], [])
+            _placement.check_cover(layout, [s[s["tensor"] != 0] for s in every], [layout.tensors[0].name])
+            if len(every) > 1:
+                with self.assertRaisesRegex(weft.TensorError, "no process of the engine has some"):
+                    _placement.check_cover(layout, every[:1], [])
+
+
+if __name__ == "__main__":
+    support.main()
