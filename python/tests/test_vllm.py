@@ -1,6 +1,7 @@
 """weft.vllm by a stand-in for vLLM: its workers' contract, processes that move together, caches, sleep and refusals."""
 
 import contextlib
+import time
 import unittest
 from types import SimpleNamespace
 
@@ -53,13 +54,18 @@ class Following(unittest.TestCase):
                     step(trained, version)
                     trainer.publish(version)
                     self.assertFalse(self.same(llm, trained))
-                    held = follower.update(version if version == 2 else None, BOUND)
+                    held = follower.update(version, BOUND)
                     self.assertTrue(self.same(llm, trained))
                     self.assertRegex(held, rf"^[0-9a-f]+:{version}:[0-9a-f]{{16}}(\+[0-9a-f]{{16}}){{{size - 1}}}$")
                     self.assertEqual(llm.weight_version, held)
                     self.assertGreater(follower.pause_ms(), 0)
                 trainer.wait(3, timeout=BOUND)
                 self.assertEqual(follower.update(3, BOUND), held)  # is held already
+                trainer.publish(4)
+                end = time.monotonic() + BOUND
+                while follower.update() == held:  # the newest one that the trainer has told of
+                    self.assertLess(time.monotonic(), end)
+                self.assertIn(":4:", follower.version)
 
     def test_weights_of_no_version_and_no_weights(self):
         for options in ({}, {"empty": True}):
@@ -115,7 +121,9 @@ class Following(unittest.TestCase):
     def test_a_version_that_does_not_come(self):
         with fleet(2) as (trained, trainer, llm, follower):
             held = follower.update(None, BOUND)
-            with self.assertRaisesRegex(weft.VersionError, "version 7 is not staged: process 0: version 7 did not come"):
+            with self.assertRaisesRegex(
+                weft.VersionError, "version 7 is not staged: process 0: version 7 did not come"
+            ):
                 follower.update(7, 0.2)
             self.assertEqual(follower.version, held)
             step(trained, 1)

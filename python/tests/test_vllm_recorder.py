@@ -101,7 +101,9 @@ class Recorder(unittest.TestCase):
                     numbers[name] = torch.arange(first, first + count, dtype=torch.int32).view(shape)
                     first += count
                 model.load_weights(iter(numbers.items()))
-                memory = {p.data_ptr() + 4 * i: int(p.view(-1)[i]) for p in model.parameters() for i in range(p.numel())}
+                memory = {
+                    p.data_ptr() + 4 * i: int(p.view(-1)[i]) for p in model.parameters() for i in range(p.numel())
+                }
                 blocks = _placement.place(layout, copies, "cpu")
                 every.append(blocks.slices)
                 self.check(layout, blocks, memory, numbers)

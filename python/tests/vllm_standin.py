@@ -40,7 +40,9 @@ class ThreadRanks:
 def strided(name, parameter, source_first, sizes, source, target):
     """A copy to a view of a parameter."""
     strides = tuple(stride // target.itemsize for stride in target.strides)
-    return Copy(name, source_first, sizes, source, target.__array_interface__["data"][0], strides, target.itemsize, parameter)
+    return Copy(
+        name, source_first, sizes, source, target.__array_interface__["data"][0], strides, target.itemsize, parameter
+    )
 
 
 class Model:
@@ -84,7 +86,9 @@ class Engine:
     """weft.vllm._engine.Engine without vLLM."""
 
     def __init__(self, model, ranks):
-        self.core = Core(ranks, "cpu", model.record, lambda: [a.__array_interface__["data"][0] for a in model.parameters()])
+        self.core = Core(
+            ranks, "cpu", model.record, lambda: [a.__array_interface__["data"][0] for a in model.parameters()]
+        )
 
     def init_transfer_engine(self, init):
         self.core.open(init)
@@ -215,7 +219,9 @@ class LLM:
         self.collective_rpc("wake_up", args=(tags,))
 
     def generate(self, prompts):
-        return [self._answer(prompt if isinstance(prompt, dict) else {"prompt_token_ids": prompt}) for prompt in prompts]
+        return [
+            self._answer(prompt if isinstance(prompt, dict) else {"prompt_token_ids": prompt}) for prompt in prompts
+        ]
 
     def _answer(self, prompt):
         key = (tuple(prompt["prompt_token_ids"]), prompt.get("cache_salt"))

@@ -20,8 +20,8 @@ __all__ = ["Answer", "AsyncFollower", "Follower", "Init", "Update", "follow", "f
 
 
 def register() -> None:
-    """Makes the engine known to vLLM as the backend "weft". vLLM calls this in each of its processes, by the entry point
-    vllm.general_plugins."""
+    """Makes the engine known to vLLM as the backend "weft". vLLM calls this in each of its processes, by the
+    entry point vllm.general_plugins."""
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
     if "weft" not in WeightTransferEngineFactory._registry:

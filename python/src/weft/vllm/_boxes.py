@@ -1,4 +1,4 @@
-"""From copies to boxes: where the elements of a checkpoint tensor lie in an engine's memory. Numbers alone, no torch."""
+"""From copies to boxes: where the elements of a checkpoint tensor lie in an engine's memory. No torch."""
 
 from __future__ import annotations
 
@@ -143,7 +143,11 @@ def boxes(copy: Copy, shape: tuple[int, ...], plain_rows: bool = False) -> Itera
     across = [dim for dim in dims if dim.source < columns]
     down = [dim for dim in dims if dim.source >= columns]
     reach = copy.first % columns + sum(dim.source * (dim.extent - 1) for dim in across)
-    if reach >= columns or any(dim.source % columns or dim.source == 0 for dim in down) or 0 in (d.source for d in dims):
+    if (
+        reach >= columns
+        or any(dim.source % columns or dim.source == 0 for dim in down)
+        or 0 in (d.source for d in dims)
+    ):
         raise _unboxed(copy, shape)
     yield from _boxes(copy, shape, *_dense(across, 1), *_dense(down, columns), plain_rows)
 

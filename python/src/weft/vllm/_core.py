@@ -1,4 +1,4 @@
-"""What the engine does in each process of vLLM: joins, stages, commits, sleeps and wakes. Knows neither vLLM nor torch."""
+"""What the engine does in each process of vLLM: joins, stages, commits, sleeps, wakes. No vLLM, no torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .._binding import SLICE, Blocks
 from .._layout import Layout, TensorSpec
-from .._library import failure, lib
+from .._library import lib
 from .._records import Version
 from .._rollout import Rollout
 from .._site import Site
@@ -45,7 +45,8 @@ class Init:
 
 @dataclass
 class Update:
-    """What update_weights takes as `update_info`: the version (None: the trainer's newest), and seconds to wait for it."""
+    """What update_weights takes as `update_info`: the version (None: the newest that the trainer has told of), and
+    seconds to wait for it."""
 
     version: int | None = None
     timeout: float = 60.0
@@ -63,8 +64,8 @@ def _slices(given: Any) -> Any:
 
 
 class Core:
-    """One process of an engine. `record` says where the model's loaders put the tensors of a layout; `places` says where
-    the parameters lie now."""
+    """One process of an engine. `record` says where the model's loaders put the tensors of a layout; `places` says
+    where the parameters lie now."""
 
     def __init__(self, ranks: Ranks, device: str, record: Record, places: Callable[[], Any]) -> None:
         self.ranks = ranks
@@ -87,8 +88,8 @@ class Core:
         if self.rollout is not None or self._asleep:
             raise _state("the engine has joined already: shut it down first")
         if self.ranks.size > 1 and "{rank}" not in init.peer:
-            raise CallError(f"peer '{init.peer}': an engine of {self.ranks.size} processes needs a name for each, such as "
-                            f"'{init.peer}-{{rank}}'", lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
+            raise CallError(f"peer '{init.peer}': an engine of {self.ranks.size} processes needs a name for each, such "
+                            f"as '{init.peer}-{{rank}}'", lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
         self._init = init
         self._together(lambda: self._place(init))
         assert self._layout is not None and self.blocks is not None
@@ -125,9 +126,7 @@ class Core:
         site, peer = self._site(init)
         sources = [(address, _slices(own)) for address, own in init.sources]
         view = not is_whole(layout, blocks)
-        self.rollout = Rollout(
-            site, peer, blocks, layout=layout, empty=empty, wants=True, view=view, sources=sources
-        )
+        self.rollout = Rollout(site, peer, blocks, layout=layout, empty=empty, wants=True, view=view, sources=sources)
         self._group = Group(self.rollout, self.ranks)
 
     # ---- updates

@@ -16,8 +16,8 @@ _POLL_S = 0.02
 
 
 class Answer(NamedTuple):
-    """An output of vLLM, with the labels of the weights that the engine held when the request came and when it ended. If
-    these differ, `output.outputs[i].weight_versions` has the spans of tokens, where vLLM has that."""
+    """An output of vLLM, with the labels of the weights that the engine held when the request came and when it ended.
+    If these differ, `output.outputs[i].weight_versions` has the spans of tokens, where vLLM has that."""
 
     output: Any
     began: str
@@ -26,8 +26,8 @@ class Answer(NamedTuple):
 
 def _checked(caches: str) -> str:
     if caches not in CACHES:
-        raise ValueError(f"caches={caches!r}: say what becomes of keys and values that old weights computed: 'reset' drops "
-                         f"them, 'salt' leaves them to requests that began before, 'keep' lets new requests use "
+        raise ValueError(f"caches={caches!r}: say what becomes of keys and values that old weights computed: 'reset' "
+                         f"drops them, 'salt' leaves them to requests that began before, 'keep' lets new requests use "
                          f"them")  # fmt: skip
     return caches
 
@@ -79,8 +79,8 @@ class Follower:
         self.llm.update_weight_version(self.version)
 
     def update(self, version: int | None = None, timeout: float = 60.0) -> str:
-        """Brings the engine to a version, or to the trainer's newest one, and returns the label of what it holds then.
-        Whatever fails, the label is that of what the engine holds, and the error says why."""
+        """Brings the engine to a version, or to the newest that the trainer has told of. Returns the label of what it
+        holds then. Whatever fails, the label is that of what the engine holds, and the error says why."""
         before = self.version
         try:
             self.llm.start_weight_update()
@@ -109,7 +109,7 @@ class Follower:
 
     def pause_ms(self) -> float:
         """Milliseconds that the last commit took in the slowest worker."""
-        return max(self.llm.collective_rpc("weft_pause_ms"))
+        return float(max(self.llm.collective_rpc("weft_pause_ms")))
 
     def sleep(self, level: int = 1) -> None:
         """LLM.sleep. The workers tell weft, which touches no weight then."""
@@ -134,8 +134,8 @@ class Follower:
 
 
 class AsyncFollower:
-    """The same for an AsyncLLM. Requests go on while a version comes, stand still for the commit alone, and go on with the
-    new weights."""
+    """The same for an AsyncLLM. Requests go on while a version comes, stand still for the commit alone, and go on with
+    the new weights."""
 
     def __init__(self, llm: Any, caches: str) -> None:
         self.llm = llm
@@ -160,7 +160,9 @@ class AsyncFollower:
             end = time.monotonic() + timeout
             while not all(await self.llm.collective_rpc("weft_is_staged", args=(version,))):
                 if time.monotonic() > end:
-                    raise failure(lib.WEFT_E_TIMEOUT, f"version {version or 'of the trainer'} did not come in {timeout} s")
+                    raise failure(
+                        lib.WEFT_E_TIMEOUT, f"version {version or 'of the trainer'} did not come in {timeout} s"
+                    )
                 await asyncio.sleep(_POLL_S)
             await self.llm.pause_generation(mode="keep", clear_cache=False)
             try:
@@ -198,7 +200,7 @@ class AsyncFollower:
 
     async def pause_ms(self) -> float:
         """Milliseconds that the last commit took in the slowest worker."""
-        return max(await self.llm.collective_rpc("weft_pause_ms"))
+        return float(max(await self.llm.collective_rpc("weft_pause_ms")))
 
     async def sleep(self, level: int = 1) -> None:
         """AsyncLLM.sleep. The workers tell weft, which touches no weight then."""
@@ -217,12 +219,13 @@ class AsyncFollower:
 
 
 def follow(llm: Any, site: Any, peer: str, *, caches: str, **options: Any) -> Follower:
-    """Has an LLM with weight_transfer_config={"backend": "weft"} follow the site's trainer; update() brings each version.
+    """Has an LLM with weight_transfer_config={"backend": "weft"} follow the site's trainer; update() brings versions.
 
     site     path or text of the site
     peer     name of the peer, with "{rank}" in it for an engine of several processes
-    caches   what becomes of keys and values that old weights computed. "reset": all go, and requests that run are computed
-             anew. "salt": requests that come after an update share none with those before. "keep": they are used on
+    caches   what becomes of keys and values that old weights computed. "reset": all go, and requests that run are
+             computed anew. "salt": requests that come after an update share none with those before. "keep": they are
+             used on
     options  of Init: overrides, empty, ignore, sources, timeout
     """
     return Follower(llm, site, peer, caches, options)

@@ -34,7 +34,7 @@ class Alone:
         return [own]
 
 
-_SLICE_S = 0.05  # of a wait for what comes as an update or, where the bits are the trainer's already, as a name for them
+_SLICE_S = 0.05  # a version comes as an update or, where the bits are the trainer's already, as a name for them
 
 
 def known(held: Version | None) -> Version | None:
@@ -139,7 +139,7 @@ class Group:
         if not known:
             why = next((fault for _, fault in every if fault), f"none came in {timeout} s")
             raise _passed(f"no process of the engine knows of a version: {why}")
-        return max(known)
+        return max(map(int, known))
 
     def _await(self, timeout: float) -> None:
         """Waits for what leads to the target, and learns what the others wait for."""
@@ -169,7 +169,7 @@ class Group:
         every = self.ranks.every(self._state().held)
         numbers = {number for number in every if number is not None}
         if len(numbers) == 1 and None not in every:
-            return numbers.pop() >= self._target
+            return bool(numbers.pop() >= self._target)
         self._target = max(numbers | {self._target})
         return False
 
@@ -203,8 +203,8 @@ class Group:
 
 
 def label(held: Sequence[Version | None]) -> str:
-    """What an engine holds, as text for its answers: run, number, and the root of each process. "" if nothing is held, or
-    not the same version by all."""
+    """What an engine holds, as text for its answers: run, number, and the root of each process. "" if nothing is held,
+    or not the same version by all."""
     first = held[0] if held else None
     if first is None or any(v is None or (v.run, v.number) != (first.run, first.number) for v in held):
         return ""

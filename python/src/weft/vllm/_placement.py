@@ -66,7 +66,7 @@ def is_whole(layout: Layout, blocks: Blocks) -> bool:
 def check_cover(layout: Layout, every: Sequence[np.ndarray], ignore: Iterable[str]) -> None:
     """Each element of the layout lies in some process of the engine. `every` has the slices of each.
 
-    Raises TensorError for the first tensor that does not, and is not ignored: the engine would serve weights without it.
+    Raises TensorError for the first tensor that does not, and is not ignored: the engine would serve without it.
     """
     slices = np.unique(np.concatenate(every))
     begin = np.searchsorted(slices["tensor"], np.arange(len(layout.tensors) + 1, dtype=np.uint64))
@@ -76,7 +76,7 @@ def check_cover(layout: Layout, every: Sequence[np.ndarray], ignore: Iterable[st
         if rows * columns == 0 or any(fnmatchcase(spec.name, pattern) for pattern in ignore):
             continue
         if not len(own):
-            raise TensorError(spec.name, "the trainer publishes it, and the engine's loader puts it nowhere: leave it out of "
-                                         "the layout, or name it in `ignore`")  # fmt: skip
+            raise TensorError(spec.name, "the trainer publishes it, and the engine's loader puts it nowhere: leave "
+                                         "it out of the layout, or name it in `ignore`")  # fmt: skip
         if not _is_covered(rows, columns, own):
             raise TensorError(spec.name, "no process of the engine has some of its elements")

@@ -1,7 +1,7 @@
-"""Recording where a model's own loaders put each checkpoint tensor: load_weights runs on stand-ins that have no elements.
+"""Recording where a model's own loaders put each checkpoint tensor: load_weights runs on stand-ins without elements.
 
-A stand-in is a tensor on the device meta whose storage offset and strides say which elements of the checkpoint tensor it
-shows. Views of a stand-in are stand-ins. A copy of one into a parameter is what is recorded; nothing is written.
+A stand-in is a tensor on the device meta whose storage offset and strides say which elements of the checkpoint tensor
+it shows. Views of a stand-in are stand-ins. A copy of one into a parameter is what is recorded; nothing is written.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class Recording:
         try:
             elements = elements.expand(target.shape)
         except RuntimeError:
-            raise TensorError(name, f"its loader copies {tuple(elements.shape)} to {tuple(target.shape)} of {place}") from None
+            raise TensorError(
+                name, f"its loader copies {tuple(elements.shape)} to {tuple(target.shape)} of {place}"
+            ) from None
         if any(stride == 0 and size > 1 for stride, size in zip(elements.stride(), elements.shape)):
             raise TensorError(name, f"its elements are repeated in {place}, where each may lie once")
         self.copies.append(Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
@@ -90,7 +92,7 @@ class StandIn(torch.Tensor):
 
     @staticmethod
     def of(name: str, elements: torch.Tensor, recording: Recording) -> StandIn:
-        stand_in: StandIn = torch.Tensor._make_subclass(StandIn, elements)  # type: ignore[assignment]
+        stand_in: StandIn = torch.Tensor._make_subclass(StandIn, elements)
         stand_in.tensor_name, stand_in.elements, stand_in.recording = name, elements, recording
         return stand_in
 
@@ -152,8 +154,8 @@ class StandIn(torch.Tensor):
         for one in wanted:
             dtype = one if isinstance(one, torch.dtype) else one.dtype
             if dtype != self.elements.dtype:
-                raise TensorError(self.tensor_name, f"its loader converts {self.elements.dtype} to {dtype}: publish what "
-                                                    f"the engine holds")  # fmt: skip
+                raise TensorError(self.tensor_name, f"its loader converts {self.elements.dtype} to {dtype}: publish "
+                                                    f"what the engine holds")  # fmt: skip
         return self._view(self.elements)
 
     def _refusal(self, name: str) -> TensorError:
@@ -161,11 +163,11 @@ class StandIn(torch.Tensor):
                                              f"recorded through")  # fmt: skip
 
 
-class _Guard(TorchDispatchMode):  # type: ignore[misc]
+class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-ignore]
     """Lets no loader write to the model while it is recorded: a constant is taken down, all else is refused."""
 
     def __init__(self, recording: Recording) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
         self.recording = recording
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -224,8 +226,8 @@ def _check_parameters(model: torch.nn.Module, recording: Recording, ignore: Iter
         filled = mask.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
         missing = tensor.numel() - int(filled.sum())
         if missing:
-            raise TensorError(name, f"no tensor of the trainer's layout fills {missing} of its {tensor.numel()} elements: "
-                                    f"publish them, or name the parameter in `ignore`")  # fmt: skip
+            raise TensorError(name, f"no tensor of the trainer's layout fills {missing} of its {tensor.numel()} "
+                                    f"elements: publish them, or name the parameter in `ignore`")  # fmt: skip
 
 
 def record(

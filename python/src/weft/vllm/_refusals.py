@@ -1,4 +1,4 @@
-"""What the engine refuses by name: models that hold weights in another form than the checkpoint, beside it or elsewhere.
+"""What the engine refuses by name: models that hold weights in another form than the checkpoint, or elsewhere.
 
 An update in place would leave such copies old without a word.
 """
@@ -66,8 +66,9 @@ def of_module(module: Any) -> str | None:
 def of_config(config: Any) -> Iterator[str]:
     """Why an engine of this VllmConfig cannot be updated in place."""
     speculative = config.speculative_config
-    if speculative is not None and getattr(speculative, "method", None) not in ("ngram", "suffix"):
-        yield f"speculative decoding by '{getattr(speculative, 'method', '?')}' has a draft model, which no version reaches"
+    method = getattr(speculative, "method", None)
+    if speculative is not None and method not in ("ngram", "suffix"):
+        yield f"speculative decoding by '{method}' has a draft model, which no version reaches"
     if config.quant_config is not None:
         yield f"quantization '{config.quant_config.get_name()}' holds weights in a form derived at load"
     if config.lora_config is not None:

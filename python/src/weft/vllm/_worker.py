@@ -37,9 +37,9 @@ def _weft_pause_ms(self: Any) -> float:
 
 
 def attach(worker_class: Any) -> None:
-    """Adds methods for collective_rpc to a class of workers, and has its sleep and wake_up tell weft. vLLM's contract for
-    weight transfer has no call for these two, and weft must not read weights that are unmapped. A finish that fails ends
-    the update, as an update_weights that fails does."""
+    """Adds methods for collective_rpc to a class of workers, and has its sleep and wake_up tell weft. vLLM's contract
+    for weight transfer has no call for these two, and weft must not read weights that are unmapped. A finish that fails
+    ends the update, as an update_weights that fails does."""
     if hasattr(worker_class, "weft_held"):
         return
     sleep, wake_up = worker_class.sleep, worker_class.wake_up

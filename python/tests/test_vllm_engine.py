@@ -1,0 +1,103 @@
+"""weft.vllm in real vLLM, a CPU build that tools/run-vllm installs. The scenes are in vllm_engine.py.
+
+test_vllm_engine.py --record    writes vllm_tables.json anew
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import support
+
+if importlib.util.find_spec("vllm") is None:
+    support.skip("vllm is missing (tools/run-vllm installs a CPU build)")
+
+import vllm_engine  # noqa: E402
+
+TABLES = Path(__file__).with_name("vllm_tables.json")
+
+
+class Scenes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.holder.cleanup)
+        cls.folder = cls.holder.name
+
+    def play(self, scene, **environment):
+        """The result of a scene, in a process of its own."""
+        threads = "0|1" if environment.get("TP") == "2" else "auto"
+        env = {**vllm_engine.environment(self.folder), "VLLM_CPU_OMP_THREADS_BIND": threads, **environment}
+        env.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "1" if environment.get("TP") == "2" else "0")
+        done = subprocess.run([sys.executable, "-B", vllm_engine.__file__, scene, self.folder], env=env, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=900)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout[-6000:])
+        return json.loads(done.stdout.strip().split("\n")[-1])
+
+    def check_versions(self, size):
+        tp = str(size)
+        got = self.play("versions", TP=tp)
+        said = got["said"]
+        for version in "0123":
+            self.assertRegex(got["held"][version], rf"^[0-9a-f]+:{version}:")
+        self.assertNotEqual(said["0"], said["3"])  # so the comparison can fail
+        for version in "03":
+            self.assertEqual(said[version], self.play("dense", TP=tp, CHECKPOINT=f"v{version}"), f"version {version}")
+        began, ended, spans = got["answer"]
+        self.assertEqual((began, ended, [span[0] for span in spans]), (got["held"]["3"], got["held"]["3"], [began]))
+        print(f"tensor-parallel {tp}: pause {got['pause_ms']} ms, update {got['call_ms']} ms")
+
+    def test_tokens_and_logprobs_are_those_of_a_dense_load(self):
+        self.check_versions(1)
+
+    def test_two_processes_move_together(self):
+        self.check_versions(2)
+
+    def test_new_requests_do_not_reuse_old_keys(self):
+        got = self.play("caches")
+        for caches in ("reset", "salt", "keep"):
+            self.assertGreater(got[caches]["again"], 100, caches)  # the cache works
+            self.assertNotEqual(*got[caches]["versions"])
+        self.assertEqual((got["reset"]["new"], got["salt"]["new"]), (0, 0))
+        self.assertGreater(got["keep"]["new"], 100)
+
+    def test_a_request_that_runs_bears_both_versions(self):
+        got = self.play("running", VLLM_ENABLE_V1_MULTIPROCESSING="1")
+        self.assertEqual((got["began"], got["ended"], got["tokens"]), (got["first"], got["second"], 300))
+        self.assertEqual([span[0] for span in got["spans"]], [got["first"], got["second"]])
+        self.assertEqual([span[1:] for span in got["spans"]], [[0, got["spans"][0][2]], [got["spans"][0][2], 300]])
+        print(f"running: changed at token {got['spans'][0][2]}, pause {got['pause_ms']:.2f} ms")
+
+    def test_refusals(self):
+        for model, keep, text in (
+            ("tied", "", "the CPU build computes with a packed copy of the weight"),
+            ("moe", "keep", "the MoE backend CPU reorders or packs expert weights"),
+            ("dense", "keep", "model.norm.weight.*no tensor of the trainer's layout fills"),
+        ):
+            with self.subTest(model):
+                self.assertRegex(self.play("refusals", MODEL=model, KEEP=keep).get("error", ""), text)
+
+    def test_recorder_agrees_with_vllm(self):
+        """Each copy is what vLLM's own fakes take down, and the tables of the short tier are of this."""
+        got = self.play("record")
+        for model in got["models"]:
+            for own, judged in zip(model["ranks"], model["judged"]):
+                self.assertEqual(sorted(own), sorted(judged), model["name"])
+                self.assertGreater(len(own), 10)
+            del model["judged"]
+        if "--record" in sys.argv:
+            TABLES.write_text(json.dumps(got, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n")
+        self.assertEqual(json.loads(TABLES.read_text()), got)
+
+
+if __name__ == "__main__":
+    if "--record" in sys.argv:
+        outcome = unittest.TextTestRunner().run(unittest.TestSuite([Scenes("test_recorder_agrees_with_vllm")]))
+        sys.exit(not outcome.wasSuccessful())
+    os.environ.setdefault("PYTHONPATH", "")
+    support.main()

@@ -1,0 +1,419 @@
+"""Scenes with real vLLM (a CPU build), each a process of its own, because an engine leaves its process changed.
+
+python vllm_engine.py SCENE FOLDER     plays one; the last line of its output is JSON
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+from queue import Empty
+
+MODELS = {
+    "dense": ("Qwen3", {"num_hidden_layers": 2}),
+    "tied": ("Llama", {"num_hidden_layers": 2, "tie_word_embeddings": True, "vocab_size": 500}),
+    "moe": ("Qwen3Moe", {"num_hidden_layers": 1, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                         "decoder_sparse_step": 1, "norm_topk_prob": True, "mlp_only_layers": []}),
+}  # fmt: skip
+CUTS = {
+    "cut.rows.tensors": "*.q_proj.weight, *.k_proj.weight, *.v_proj.weight, *.gate_proj.weight, *.up_proj.weight, "
+                        "*embed_tokens.weight, lm_head.weight",
+    "cut.rows.rows": 2,
+    "cut.columns.tensors": "*.o_proj.weight, *.down_proj.weight",
+    "cut.columns.columns": 2,
+    "cut.whole.tensors": "*norm.weight",
+}  # fmt: skip
+PROMPTS = ([5, 6, 7, 8], [100, 3])
+
+
+def environment(folder):
+    """What a process with vLLM needs: the entry point, as an installed package has it, and quiet."""
+    info = Path(folder) / "entry" / "weft-0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[vllm.general_plugins]\nweft = weft.vllm:register\n")
+    path = [str(info.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "ERROR",
+            "VLLM_CPU_CI_ENV": "1", "WEFT_VLLM_CPU": "keep", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "auto"}  # fmt: skip
+
+
+def config_of(name, **more):
+    import transformers
+
+    family, own = MODELS[name]
+    fields = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
+              "head_dim": 32, "max_position_embeddings": 1024, "tie_word_embeddings": False, "bos_token_id": 1,
+              "eos_token_id": 2}  # fmt: skip
+    config = getattr(transformers, f"{family}Config")(**{**fields, **own, **more})
+    config.architectures = [f"{family}ForCausalLM"]
+    config.dtype = "bfloat16"
+    return config
+
+
+def names_of(config):
+    """Names and shapes of a checkpoint, where each expert is a tensor of its own."""
+    import torch
+    import transformers
+
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    for name, tensor in model.named_parameters():
+        shape = tuple(tensor.shape)
+        for expert in range(shape[0]) if "experts" in name and len(shape) == 3 else ():
+            base = f"{name.rsplit('.', 1)[0]}.{expert}"
+            if name.endswith("gate_up_proj"):
+                yield f"{base}.gate_proj.weight", (shape[1] // 2, shape[2])
+                yield f"{base}.up_proj.weight", (shape[1] // 2, shape[2])
+            else:
+                yield f"{base}.down_proj.weight", shape[1:]
+        if "experts" not in name or len(shape) != 3:
+            yield name, shape
+
+
+def weights_of(config, seed=0):
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: (torch.randn(shape, generator=generator) * 0.05 + (1 if len(shape) == 1 else 0)).to(torch.bfloat16)
+        for name, shape in names_of(config)
+    }
+
+
+def save(config, weights, folder):
+    from safetensors.torch import save_file
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config.save_pretrained(folder)
+    return str(folder)
+
+
+def step(weights, seed, share=85):
+    """Changes one element in `share` of each tensor by a few steps of bfloat16."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in weights.values():
+        bits = tensor.view(torch.int16).view(-1)
+        count = max(1, bits.numel() // share)
+        where = torch.randperm(bits.numel(), generator=generator)[:count]
+        bits[where] += torch.randint(-3, 4, (count,), generator=generator, dtype=torch.int16)
+
+
+def engine_of(path, **options):
+    from vllm import LLM
+
+    return LLM(model=path, skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True, seed=0,
+               **{"max_model_len": 512, "max_num_seqs": 4, **options})  # fmt: skip
+
+
+def sampling(tokens=16):
+    from vllm import SamplingParams
+
+    return SamplingParams(temperature=0, max_tokens=tokens, detokenize=False, logprobs=5, ignore_eos=True)
+
+
+def said(outputs):
+    """Tokens, and the bits of their log-probabilities."""
+    return [[list(one.outputs[0].token_ids), [[(k, p.logprob.hex()) for k, p in sorted(d.items())] for d in one.outputs[0].logprobs]]
+            for one in outputs]  # fmt: skip
+
+
+def ask(llm):
+    return said(llm.generate([{"prompt_token_ids": list(p)} for p in PROMPTS], sampling(), use_tqdm=False))
+
+
+def trainer_of(weights, provider, **keys):
+    import support
+
+    import weft
+
+    return weft.Trainer(support.site(provider=provider, **keys), weights, log=support.quiet)
+
+
+def follower_of(llm, trainer, provider, peer="a", caches="reset", **keys):
+    import support
+
+    import weft.vllm
+
+    overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn", **keys}
+    return weft.vllm.follow(
+        llm, support.SITE.format(provider=provider) + "[peer.w*]\n", peer, caches=caches, overrides=overrides
+    )
+
+
+# ---- scenes
+
+
+def scene_dense(folder):
+    """What a dense load of a checkpoint says; the judge of the others."""
+    llm = engine_of(f"{folder}/{os.environ['CHECKPOINT']}", tensor_parallel_size=int(os.environ.get("TP", "1")))
+    return ask(llm)
+
+
+def scene_versions(folder):
+    """Versions 0 to 3 in one engine, by several processes where TP says so."""
+    size = int(os.environ.get("TP", "1"))
+    config = config_of("dense")
+    weights = weights_of(config)
+    path = save(config, weights, f"{folder}/v0")
+    provider = "loop" if size == 1 else "tcp"
+    cuts = CUTS if size > 1 else {}
+    result = {"said": {}, "held": {}, "pause_ms": {}, "call_ms": {}}
+    llm = engine_of(path, weight_transfer_config={"backend": "weft"}, tensor_parallel_size=size)
+    with trainer_of(weights, provider, **cuts) as trainer:
+        with follower_of(llm, trainer, provider, "w{rank}" if size > 1 else "a", **cuts) as follower:
+            for version in range(4):
+                if version:
+                    step(weights, version)
+                    trainer.publish(version)
+                begin = time.perf_counter()
+                result["held"][version] = follower.update(version)
+                result["call_ms"][version] = 1000 * (time.perf_counter() - begin)
+                result["pause_ms"][version] = follower.pause_ms()
+                result["said"][version] = ask(llm)
+            answer = follower.generate([{"prompt_token_ids": [1, 2]}], sampling(4), use_tqdm=False)[0]
+            result["answer"] = [
+                answer.began,
+                answer.ended,
+                [tuple(vars(s).values()) for s in answer.output.outputs[0].weight_versions],
+            ]
+            result["sums"] = llm.collective_rpc("compute_weight_checksums")
+    save(config, weights, f"{folder}/v3")
+    return result
+
+
+def scene_caches(folder):
+    """Whether a new request reuses keys and values that old weights computed, by vLLM's own count."""
+    config = config_of("tied")
+    weights = weights_of(config)
+    llm = engine_of(save(config, weights, f"{folder}/tied"), weight_transfer_config={"backend": "weft"}, enable_prefix_caching=True,
+                    block_size=32)  # fmt: skip
+    prompt = [{"prompt_token_ids": [3 + i % 400 for i in range(200)]}]
+    result = {}
+    with trainer_of(weights, "loop") as trainer, follower_of(llm, trainer, "loop") as follower:
+        version = 0
+        for caches in ("reset", "salt", "keep"):
+            follower.caches = caches
+            follower.update(version)
+            follower.generate(prompt, sampling(2), use_tqdm=False)
+            again = follower.generate(prompt, sampling(2), use_tqdm=False)[0]
+            version += 1
+            step(weights, version)
+            trainer.publish(version)
+            follower.update(version)
+            new = follower.generate(prompt, sampling(2), use_tqdm=False)[0]
+            result[caches] = {"again": again.output.num_cached_tokens, "new": new.output.num_cached_tokens,
+                              "versions": [again.ended, new.began]}  # fmt: skip
+    return result
+
+
+def scene_running(folder):
+    """A version that comes while a request runs: the request goes on, and its answer bears both versions."""
+    import asyncio
+
+    return asyncio.run(_running(folder))
+
+
+async def _running(folder):
+    import support
+    from vllm import SamplingParams
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    import weft.vllm
+
+    config = config_of("dense")
+    weights = weights_of(config)
+    path = save(config, weights, f"{folder}/running")
+    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(
+        model=path, skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True, max_model_len=512, max_num_seqs=4, seed=0,
+        weight_transfer_config={"backend": "weft"}))  # fmt: skip
+    params = SamplingParams(temperature=0, max_tokens=300, detokenize=False, ignore_eos=True)
+    with trainer_of(weights, "tcp") as trainer:
+        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
+        follower = await weft.vllm.follow_async(
+            llm, support.SITE.format(provider="tcp"), "a", caches="salt", overrides=overrides
+        )
+        first = await follower.update(0)
+        answers = []
+
+        async def run():
+            async for answer in follower.generate({"prompt_token_ids": [5, 6, 7]}, params, "request"):
+                answers.append(answer)
+                if len(answers) == 10:
+                    begun.set()
+
+        import asyncio
+
+        begun = asyncio.Event()
+        task = asyncio.create_task(run())
+        await asyncio.wait_for(begun.wait(), 60)
+        step(weights, 1)
+        trainer.publish(1)
+        second = await follower.update(1)
+        await asyncio.wait_for(task, 120)
+        pause = await follower.pause_ms()
+        await follower.close()
+    last = answers[-1]
+    spans = [tuple(vars(span).values()) for span in last.output.outputs[0].weight_versions]
+    llm.shutdown()
+    return {"first": first, "second": second, "began": last.began, "ended": last.ended, "spans": spans, "pause_ms": pause,
+            "tokens": len(last.output.outputs[0].token_ids)}  # fmt: skip
+
+
+def scene_refusals(folder):
+    """What the real engine refuses by name."""
+    import weft
+
+    result = {}
+    os.environ["WEFT_VLLM_CPU"] = os.environ.get("KEEP", "")
+    config = config_of(os.environ["MODEL"])
+    weights = weights_of(config)
+    llm = engine_of(
+        save(config, weights, f"{folder}/{os.environ['MODEL']}"), weight_transfer_config={"backend": "weft"}
+    )
+    if os.environ["MODEL"] == "dense":
+        weights.pop("model.norm.weight")
+    with trainer_of(weights, "loop") as trainer:
+        try:
+            follower_of(llm, trainer, "loop")
+        except weft.Error as error:
+            result["error"] = str(error)
+    return result
+
+
+def scene_pause(folder):
+    """Milliseconds that generation stands still for a commit: 1 % of a model of 100 million elements changes, 50 times."""
+    import statistics
+
+    import torch
+
+    config = config_of("dense", vocab_size=16384, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, head_dim=64,
+                       num_attention_heads=12, num_key_value_heads=4)  # fmt: skip
+    weights = weights_of(config)
+    llm = engine_of(save(config, weights, f"{folder}/pause"), weight_transfer_config={"backend": "weft"})
+    generator = torch.Generator().manual_seed(1)
+    commits, calls, changed = [], [], []
+    with trainer_of(weights, "loop", trainer__journal="512MiB", peers__staging="512MiB") as trainer:
+        with follower_of(llm, trainer, "loop", **{"peers.staging": "512MiB"}) as follower:
+            follower.update(0)
+            for version in range(1, 51):
+                for tensor in weights.values():
+                    bits = tensor.view(torch.int16).view(-1)
+                    where = torch.randint(0, bits.numel(), (max(1, bits.numel() // 100),), generator=generator)
+                    bits[where] += 1
+                changed.append(trainer.publish(version).changed)
+                while not all(llm.collective_rpc("weft_is_staged", args=(version,))):
+                    time.sleep(0.01)
+                begin = time.perf_counter()
+                follower.update(version)
+                calls.append(1000 * (time.perf_counter() - begin))
+                commits.append(follower.pause_ms())
+    return {"elements": sum(t.numel() for t in weights.values()), "changed": statistics.median(changed), "commits": len(commits),
+            "commit_ms": [statistics.median(commits), max(commits)], "update_ms": [statistics.median(calls), max(calls)]}  # fmt: skip
+
+
+# ---- recording
+
+
+def _recorded(rank, size, path, experts, shapes, port, queue):
+    """The copies of one process by weft's recorder and by vLLM's own fakes, as numbers that do not depend on addresses."""
+    import torch
+    from vllm.config import set_current_vllm_config
+    from vllm.distributed import init_distributed_environment, initialize_model_parallel
+    from vllm.distributed.weight_transfer.sharded_rdt_fake import BakeSink, FakeRDTTensor
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.model_executor.model_loader.utils import initialize_model
+    from vllm.utils.torch_utils import set_default_torch_dtype
+
+    import weft
+    from weft.vllm._recorder import record
+
+    os.environ["VLLM_DIST_IDENT"] = str(port)
+    config = EngineArgs(model=path, skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True, max_model_len=128,
+                        tensor_parallel_size=size, enable_expert_parallel=experts, load_format="dummy").create_engine_config()  # fmt: skip
+    copies, judged = [], []
+    with set_current_vllm_config(config):
+        init_distributed_environment(size, rank, f"tcp://127.0.0.1:{port}", rank, "gloo")
+        initialize_model_parallel(size, 1)
+        with set_default_torch_dtype(torch.bfloat16):
+            model = initialize_model(vllm_config=config)
+        layout = weft.Layout.of((name, "BF16", shape) for name, shape in shapes)
+        own = record(model, layout.tensors, torch.device("cpu"))
+        begin = {name: tensor.untyped_storage().data_ptr() for name, tensor in model.named_parameters()}
+        for copy in own:
+            copies.append([*copy[:4], copy.data - begin[copy.parameter], *copy[5:]])
+
+        class Sink(BakeSink):
+            def accept_copy(self, target, source):
+                elements = torch.empty(dict(shapes)[source._name], dtype=torch.bfloat16, device="meta")
+                for name, args, options in source._ops:
+                    elements = (
+                        elements[args[0]] if name == "__getitem__" else getattr(elements, name)(*args, **dict(options))
+                    )
+                storage = target.untyped_storage().data_ptr()
+                place = next(name for name, address in begin.items() if address == storage)
+                judged.append([source._name, elements.storage_offset(), tuple(elements.shape), tuple(elements.stride()),
+                               target.data_ptr() - storage, tuple(target.stride()), target.element_size(), place])  # fmt: skip
+                return target
+
+        sink, cpu = Sink(), torch.device("cpu")
+        model.load_weights(
+            (n, FakeRDTTensor(name=n, shape=torch.Size(s), dtype=torch.bfloat16, device=cpu, sink=sink))
+            for n, s in shapes
+        )
+    queue.put((rank, copies, judged))
+
+
+def _got(queue, processes):
+    """What the next process found; an error if one ends without that."""
+    while True:
+        try:
+            return queue.get(timeout=1)
+        except Empty:
+            if any(process.exitcode for process in processes):
+                raise RuntimeError("a process that records failed") from None
+
+
+def scene_record(folder):
+    """Recorded tables of models and parallelism, each process's held against vLLM's fakes."""
+    models = []
+    context = multiprocessing.get_context("spawn")
+    for number, (name, size, experts) in enumerate((("dense", 1, False), ("dense", 2, False), ("tied", 2, False), ("moe", 1, False),
+                                                    ("moe", 2, False), ("moe", 2, True))):  # fmt: skip
+        config = config_of(name)
+        shapes = [(n, tuple(s)) for n, s in names_of(config)]
+        path = Path(folder) / f"config-{name}"
+        config.save_pretrained(path)
+        queue = context.Queue()
+        port = 23000 + os.getpid() % 4000 + number
+        processes = [
+            context.Process(target=_recorded, args=(rank, size, str(path), experts, shapes, port, queue))
+            for rank in range(size)
+        ]
+        for process in processes:
+            process.start()
+        ranks = sorted(_got(queue, processes) for _ in processes)
+        for process in processes:
+            process.join(60)
+        models.append({"name": f"{name} tp{size}{' ep' if experts else ''}", "layout": [(n, "BF16", s) for n, s in shapes],
+                       "ranks": [copies for _, copies, _ in ranks], "judged": [judged for _, _, judged in ranks]})  # fmt: skip
+    return {"models": models}
+
+
+def main():
+    scene, folder = sys.argv[1], sys.argv[2]
+    result = globals()[f"scene_{scene}"](folder)
+    sys.stdout.flush()
+    print("\n" + json.dumps(result), flush=True)
+    os._exit(0)  # an engine's threads may outlive its use
+
+
+if __name__ == "__main__":
+    main()
