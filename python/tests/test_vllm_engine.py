@@ -6,6 +6,7 @@ test_vllm_engine.py --record    writes vllm_tables.json anew
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ if importlib.util.find_spec("vllm") is None:
 
 import vllm_engine  # noqa: E402
 
+PAGE = support.ROOT / "docs" / "VLLM.md"
 TABLES = Path(__file__).with_name("vllm_tables.json")
 
 
@@ -81,6 +83,25 @@ class Scenes(unittest.TestCase):
         ):
             with self.subTest(model):
                 self.assertRegex(self.play("refusals", MODEL=model, KEEP=keep).get("error", ""), text)
+
+    def test_the_page(self):
+        """The programs of docs/VLLM.md: both end well, and the last line of each is the same digest."""
+        found = re.findall(r"^```python\n(# (\w+\.py).*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+        folder = Path(self.folder) / "page"
+        config = vllm_engine.config_of("dense")
+        vllm_engine.save(config, vllm_engine.weights_of(config), folder / "model")
+        site = support.SITE.format(provider="tcp").replace(":0", f":{support.free_port()}")
+        (folder / "site.ini").write_text(site)
+        started = []
+        for code, name in found:
+            (folder / name).write_text(code)
+            command = [sys.executable, "-B", name, "site.ini", "model"]
+            env = vllm_engine.environment(self.folder)
+            started.append(subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True))
+        said = [process.communicate(timeout=900)[0].strip().split("\n")[-1] for process in started]
+        self.assertEqual([process.returncode for process in started], [0, 0])
+        self.assertRegex(said[0], "^weights [0-9a-f]{16}$")
+        self.assertEqual(said[0], said[1])
 
     def test_recorder_agrees_with_vllm(self):
         """Each copy is what vLLM's own fakes take down, and the tables of the short tier are of this."""

@@ -1,6 +1,7 @@
 """A stand-in for vLLM: workers that keep its contract for weight transfer, each in a thread, and an LLM that caches keys
 and values by prefix. The model is numpy's: fused qkv of rows, and o of columns, parted over the workers."""
 
+import asyncio
 import threading
 from types import SimpleNamespace
 
@@ -232,3 +233,57 @@ class LLM:
         span = SimpleNamespace(version=self.weight_version, start=0, end=1)
         one = SimpleNamespace(token_ids=[self.cached[key], now], weight_versions=[span])
         return SimpleNamespace(outputs=[one], reused=reused)
+
+
+class AsyncLLM:
+    """vllm.v1.engine.async_llm.AsyncLLM in the same way. Weights may change while generation is paused alone."""
+
+    def __init__(self, size=1):
+        self.llm, self.paused, self.pauses = LLM(size), False, 0
+
+    async def collective_rpc(self, method, timeout=None, args=(), kwargs=None):
+        return await asyncio.to_thread(self.llm.collective_rpc, method, args, kwargs)
+
+    async def init_weight_transfer_engine(self, request):
+        await self.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": request.init_info})
+
+    async def shutdown_weight_transfer_engine(self):
+        await self.collective_rpc("shutdown_weight_transfer_engine")
+
+    async def pause_generation(self, *, mode="abort", clear_cache=True):
+        assert (mode, clear_cache) == ("keep", False)
+        self.paused, self.pauses = True, self.pauses + 1
+
+    async def resume_generation(self):
+        self.paused = False
+
+    async def start_weight_update(self):
+        assert self.paused
+        await self.collective_rpc("start_weight_update")
+
+    async def update_weights(self, request):
+        await self.collective_rpc("update_weights", kwargs={"update_info": request.update_info})
+
+    async def finish_weight_update(self, weight_version=None):
+        assert self.paused
+        await self.collective_rpc("finish_weight_update")
+
+    async def update_weight_version(self, version):
+        self.llm.weight_version = version
+
+    async def reset_prefix_cache(self, reset_running_requests=False, reset_connector=False):
+        return self.llm._reset(reset_running_requests)
+
+    async def reset_encoder_cache(self):
+        self.llm._reset_encoder()
+
+    async def sleep(self, level=1):
+        await asyncio.to_thread(self.llm.sleep, level)
+
+    async def wake_up(self, tags=None):
+        await asyncio.to_thread(self.llm.wake_up, tags)
+
+    async def generate(self, prompt, *arguments):
+        (first,), (last,) = self.llm.generate([prompt]), self.llm.generate([prompt])
+        yield first
+        yield last

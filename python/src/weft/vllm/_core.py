@@ -78,7 +78,7 @@ class Core:
         self._init: Init | None = None
         self._layout: Layout | None = None
         self._group: Group | None = None
-        self._asleep = ""  # how the weights can be had again: "rebind", "join" or "empty"
+        self._asleep = ""  # what became of the weights: "kept" elsewhere, or "discarded"
         self._wants: Update | None = None
 
     # ---- joining
@@ -94,7 +94,7 @@ class Core:
         self._together(lambda: self._place(init))
         assert self._layout is not None and self.blocks is not None
         check_cover(self._layout, self.ranks.every(self.blocks.slices), init.ignore)
-        self._together(lambda: self._join(init.empty))
+        self._together(lambda: self._join(init))
 
     def _together(self, call: Callable[[], None]) -> None:
         """A step that all processes do, or none: the error of one is raised in each."""
@@ -120,13 +120,15 @@ class Core:
         self.blocks = place(self._layout, self._record(self._layout.tensors), self.device)
         self._at = self._places()
 
-    def _join(self, empty: bool) -> None:
-        init, layout, blocks = self._init, self._layout, self.blocks
-        assert init is not None and layout is not None and blocks is not None
+    def _join(self, init: Init) -> None:
+        layout, blocks = self._layout, self.blocks
+        assert layout is not None and blocks is not None
         site, peer = self._site(init)
         sources = [(address, _slices(own)) for address, own in init.sources]
         view = not is_whole(layout, blocks)
-        self.rollout = Rollout(site, peer, blocks, layout=layout, empty=empty, wants=True, view=view, sources=sources)
+        self.rollout = Rollout(
+            site, peer, blocks, layout=layout, empty=init.empty, wants=True, view=view, sources=sources
+        )
         self._group = Group(self.rollout, self.ranks)
 
     # ---- updates
@@ -180,34 +182,24 @@ class Core:
         """Before the weights go: weft touches none of them after it returns. Level 2 discards them."""
         if self.rollout is None or self._asleep or level < 1:
             return
-        if level == 1 and hasattr(self.rollout, "unbind"):
-            self.rollout.unbind()
-            self._asleep = "rebind"
-        else:
-            self._asleep = "join" if level == 1 else "empty"
-            self._close_rollout()
+        self.rollout.unbind()
+        self._asleep = "kept" if level == 1 else "discarded"
 
     def wake(self) -> None:
         """After the weights are back: binds them where they are now, and proves them. After level 2 the engine holds
-        nothing, and joins by a snapshot."""
+        nothing, and gets a snapshot."""
         if not self._asleep:
             return
-        assert self._init is not None
+        assert self._init is not None and self.rollout is not None
         if self._places() != self._at:
             self._place(self._init)
-        if self._asleep == "rebind":
-            assert self.rollout is not None
-            self.rollout.rebind(self.blocks)  # type: ignore[attr-defined]
-        else:
-            self._join(self._asleep == "empty")
+        assert self.blocks is not None
+        self.rollout.bind(self.blocks, empty=self._asleep == "discarded")
         self._asleep = ""
-
-    def _close_rollout(self) -> None:
-        rollout, self.rollout, self._group = self.rollout, None, None
-        if rollout is not None:
-            rollout.close()
 
     def close(self) -> None:
         """Leaves the trainer. The weights stay as they are, and the engine may join again."""
+        rollout, self.rollout, self._group = self.rollout, None, None
         self._asleep, self._wants = "", None
-        self._close_rollout()
+        if rollout is not None:
+            rollout.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any, AsyncIterator, NamedTuple, Sequence
 
 from .._library import failure, lib
@@ -144,9 +145,7 @@ class AsyncFollower:
         self._one = asyncio.Lock()
 
     async def open(self, site: Any, peer: str, options: dict[str, Any]) -> AsyncFollower:
-        from vllm.distributed.weight_transfer.base import WeightTransferInitRequest
-
-        await self.llm.init_weight_transfer_engine(WeightTransferInitRequest(**_init(site, peer, options)))
+        await self.llm.init_weight_transfer_engine(SimpleNamespace(**_init(site, peer, options)))
         await self._learn()
         return self
 
@@ -161,7 +160,8 @@ class AsyncFollower:
             while not all(await self.llm.collective_rpc("weft_is_staged", args=(version,))):
                 if time.monotonic() > end:
                     raise failure(
-                        lib.WEFT_E_TIMEOUT, f"version {version or 'of the trainer'} did not come in {timeout} s"
+                        lib.WEFT_E_TIMEOUT,
+                        f"version {'of the trainer' if version is None else version} did not come in {timeout} s",
                     )
                 await asyncio.sleep(_POLL_S)
             await self.llm.pause_generation(mode="keep", clear_cache=False)
@@ -172,12 +172,10 @@ class AsyncFollower:
             return self.version
 
     async def _commit(self, version: int | None, timeout: float) -> None:
-        from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
-
         before = self.version
         try:
             await self.llm.start_weight_update()
-            await self.llm.update_weights(WeightTransferUpdateRequest({"version": version, "timeout": timeout}))
+            await self.llm.update_weights(SimpleNamespace(update_info={"version": version, "timeout": timeout}))
             await self.llm.finish_weight_update()
         finally:
             await self._learn()
