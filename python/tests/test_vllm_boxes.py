@@ -1,4 +1,4 @@
-"""The placement of weft.vllm: copies of loaders become boxes that name each element's place, recorded tables among them."""
+"""The placement of weft.vllm: copies of loaders become boxes that name each element's place; recorded tables."""
 
 import json
 import unittest

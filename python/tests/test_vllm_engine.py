@@ -36,8 +36,14 @@ class Scenes(unittest.TestCase):
         threads = "0|1" if environment.get("TP") == "2" else "auto"
         env = {**vllm_engine.environment(self.folder), "VLLM_CPU_OMP_THREADS_BIND": threads, **environment}
         env.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "1" if environment.get("TP") == "2" else "0")
-        done = subprocess.run([sys.executable, "-B", vllm_engine.__file__, scene, self.folder], env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=900)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-B", vllm_engine.__file__, scene, self.folder],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=900,
+        )
         self.assertEqual(done.returncode, 0, done.stdout[-6000:])
         return json.loads(done.stdout.strip().split("\n")[-1])
 
@@ -49,7 +55,9 @@ class Scenes(unittest.TestCase):
             self.assertRegex(got["held"][version], rf"^[0-9a-f]+:{version}:")
         self.assertNotEqual(said["0"], said["3"])  # so the comparison can fail
         for version in "03":
-            self.assertEqual(said[version], self.play("dense", TP=tp, CHECKPOINT=f"v{version}"), f"version {version}")
+            dense = self.play("dense", TP=tp, CHECKPOINT=f"v{version}")
+            self.assertEqual(said[version], dense["said"], f"version {version}")
+        self.assertEqual(got["sums"], dense["sums"])  # vLLM's own, over every parameter of each process
         began, ended, spans = got["answer"]
         self.assertEqual((began, ended, [span[0] for span in spans]), (got["held"]["3"], got["held"]["3"], [began]))
         print(f"tensor-parallel {tp}: pause {got['pause_ms']} ms, update {got['call_ms']} ms")

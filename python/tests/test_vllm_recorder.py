@@ -1,4 +1,4 @@
-"""Recording loaders of torch: where each element lands, held against the same loaders with real tensors of element numbers."""
+"""Recording loaders of torch, held against the same loaders with real tensors of element numbers."""
 
 import unittest
 
@@ -14,10 +14,18 @@ from weft.vllm import _placement  # noqa: E402
 from weft.vllm._recorder import StandIn, record  # noqa: E402
 
 SHAPES = {
-    "embed": (10, 6), "q": (8, 6), "k": (4, 6), "v": (4, 6), "o": (6, 8), "gate_up": (16, 6), "norm": (6,), "conv": (4, 1, 3),
+    "embed": (10, 6),
+    "q": (8, 6),
+    "k": (4, 6),
+    "v": (4, 6),
+    "o": (6, 8),
+    "gate_up": (16, 6),
+    "norm": (6,),
+    "conv": (4, 1, 3),
     **{f"experts.{e}.{n}": (4, 6) if n != "down" else (6, 4) for e in range(4) for n in ("gate", "up", "down")},
-    "stacked": (2, 6, 8), "scalar": (),
-}  # fmt: skip
+    "stacked": (2, 6, 8),
+    "scalar": (),
+}
 
 
 class Model(torch.nn.Module):
@@ -27,9 +35,17 @@ class Model(torch.nn.Module):
         super().__init__()
         self.rank, self.size = rank, size
         shapes = {
-            "embed": (16 // size, 6), "qkv": (16 // size, 6), "o": (6, 8 // size), "gate_up": (16 // size, 6), "norm": (6,),
-            "conv": (3, 4), "w13": (4 // size, 8, 6), "w2": (4 // size, 6, 4), "stacked": (2, 8, 6), "scalar": (1,),
-        }  # fmt: skip
+            "embed": (16 // size, 6),
+            "qkv": (16 // size, 6),
+            "o": (6, 8 // size),
+            "gate_up": (16 // size, 6),
+            "norm": (6,),
+            "conv": (3, 4),
+            "w13": (4 // size, 8, 6),
+            "w2": (4 // size, 6, 4),
+            "stacked": (2, 8, 6),
+            "scalar": (1,),
+        }
         for name, shape in shapes.items():
             self.register_parameter(name, torch.nn.Parameter(torch.full(shape, -1, dtype=torch.int32), False))
 
@@ -201,8 +217,11 @@ class Refusals(unittest.TestCase):
         self.refuse("writes over the checkpoint tensor", lambda m, n, w: w[:2].copy_(w[2:]))
         self.refuse("repeated in p", lambda m, n, w: m.p.data.copy_(w), {"w": (1, 4)})
         self.refuse("copies .3, 4. to .4, 4. of p", lambda m, n, w: m.p.data.copy_(w), {"w": (3, 4)})
-        self.refuse("the trainer has it as torch.bfloat16, and p is torch.float32", lambda m, n, w: m.p.data.copy_(w),
-                    dtype="BF16")  # fmt: skip
+        self.refuse(
+            "the trainer has it as torch.bfloat16, and p is torch.float32",
+            lambda m, n, w: m.p.data.copy_(w),
+            dtype="BF16",
+        )
         where = {"a": (4, 4), "b": (4, 4)}
         self.assertEqual(self.refuse("where another tensor lands", lambda m, n, w: m.p.data.copy_(w), where), "b")
         self.assertEqual(self.refuse("does 'add_' with this parameter", lambda m, n, w: m.p.data.add_(1)), "p")
@@ -229,8 +248,21 @@ class Refusals(unittest.TestCase):
         class Reader(torch.nn.Module):
             def load_weights(self, weights):
                 for name, w in weights:
-                    seen.extend([name, w.shape, w.ndim, w.numel(), w.dtype, w.size(0), w.device.type, w.is_contiguous(), len(w),
-                                 isinstance(w, StandIn), w.stride()])  # fmt: skip
+                    seen.extend(
+                        [
+                            name,
+                            w.shape,
+                            w.ndim,
+                            w.numel(),
+                            w.dtype,
+                            w.size(0),
+                            w.device.type,
+                            w.is_contiguous(),
+                            len(w),
+                            isinstance(w, StandIn),
+                            w.stride(),
+                        ]
+                    )
 
         record(Reader(), layout_of({"w": (4, 3)}, "BF16").tensors, torch.device("cpu"))
         self.assertEqual(seen, ["w", (4, 3), 2, 12, torch.bfloat16, 4, "cpu", True, 4, True, (3, 1)])

@@ -14,17 +14,27 @@ from queue import Empty
 MODELS = {
     "dense": ("Qwen3", {"num_hidden_layers": 2}),
     "tied": ("Llama", {"num_hidden_layers": 2, "tie_word_embeddings": True, "vocab_size": 500}),
-    "moe": ("Qwen3Moe", {"num_hidden_layers": 1, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
-                         "decoder_sparse_step": 1, "norm_topk_prob": True, "mlp_only_layers": []}),
-}  # fmt: skip
+    "moe": (
+        "Qwen3Moe",
+        {
+            "num_hidden_layers": 1,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 64,
+            "decoder_sparse_step": 1,
+            "norm_topk_prob": True,
+            "mlp_only_layers": [],
+        },
+    ),
+}
 CUTS = {
     "cut.rows.tensors": "*.q_proj.weight, *.k_proj.weight, *.v_proj.weight, *.gate_proj.weight, *.up_proj.weight, "
-                        "*embed_tokens.weight, lm_head.weight",
+    "*embed_tokens.weight, lm_head.weight",
     "cut.rows.rows": 2,
     "cut.columns.tensors": "*.o_proj.weight, *.down_proj.weight",
     "cut.columns.columns": 2,
     "cut.whole.tensors": "*norm.weight",
-}  # fmt: skip
+}
 PROMPTS = ([5, 6, 7, 8], [100, 3])
 
 
@@ -35,18 +45,35 @@ def environment(folder):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
     (info / "entry_points.txt").write_text("[vllm.general_plugins]\nweft = weft.vllm:register\n")
     path = [str(info.parent), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "ERROR",
-            "VLLM_CPU_CI_ENV": "1", "WEFT_VLLM_CPU": "keep", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
-            "VLLM_CPU_OMP_THREADS_BIND": "auto"}  # fmt: skip
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_CPU_CI_ENV": "1",
+        "WEFT_VLLM_CPU": "keep",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "auto",
+    }
 
 
 def config_of(name, **more):
     import transformers
 
     family, own = MODELS[name]
-    fields = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
-              "head_dim": 32, "max_position_embeddings": 1024, "tie_word_embeddings": False, "bos_token_id": 1,
-              "eos_token_id": 2}  # fmt: skip
+    fields = {
+        "vocab_size": 512,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "max_position_embeddings": 1024,
+        "tie_word_embeddings": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
     config = getattr(transformers, f"{family}Config")(**{**fields, **own, **more})
     config.architectures = [f"{family}ForCausalLM"]
     config.dtype = "bfloat16"
@@ -108,8 +135,14 @@ def step(weights, seed, share=85):
 def engine_of(path, **options):
     from vllm import LLM
 
-    return LLM(model=path, skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True, seed=0,
-               **{"max_model_len": 512, "max_num_seqs": 4, **options})  # fmt: skip
+    return LLM(
+        model=path,
+        skip_tokenizer_init=True,
+        dtype="bfloat16",
+        enforce_eager=True,
+        seed=0,
+        **{"max_model_len": 512, "max_num_seqs": 4, **options},
+    )
 
 
 def sampling(tokens=16):
@@ -120,8 +153,13 @@ def sampling(tokens=16):
 
 def said(outputs):
     """Tokens, and the bits of their log-probabilities."""
-    return [[list(one.outputs[0].token_ids), [[(k, p.logprob.hex()) for k, p in sorted(d.items())] for d in one.outputs[0].logprobs]]
-            for one in outputs]  # fmt: skip
+    return [
+        [
+            list(one.outputs[0].token_ids),
+            [[(k, p.logprob.hex()) for k, p in sorted(d.items())] for d in one.outputs[0].logprobs],
+        ]
+        for one in outputs
+    ]
 
 
 def ask(llm):
@@ -153,7 +191,7 @@ def follower_of(llm, trainer, provider, peer="a", caches="reset", **keys):
 def scene_dense(folder):
     """What a dense load of a checkpoint says; the judge of the others."""
     llm = engine_of(f"{folder}/{os.environ['CHECKPOINT']}", tensor_parallel_size=int(os.environ.get("TP", "1")))
-    return ask(llm)
+    return {"said": ask(llm), "sums": llm.collective_rpc("compute_weight_checksums")}
 
 
 def scene_versions(folder):
@@ -192,8 +230,12 @@ def scene_caches(folder):
     """Whether a new request reuses keys and values that old weights computed, by vLLM's own count."""
     config = config_of("tied")
     weights = weights_of(config)
-    llm = engine_of(save(config, weights, f"{folder}/tied"), weight_transfer_config={"backend": "weft"}, enable_prefix_caching=True,
-                    block_size=32)  # fmt: skip
+    llm = engine_of(
+        save(config, weights, f"{folder}/tied"),
+        weight_transfer_config={"backend": "weft"},
+        enable_prefix_caching=True,
+        block_size=32,
+    )
     prompt = [{"prompt_token_ids": [3 + i % 400 for i in range(200)]}]
     result = {}
     with trainer_of(weights, "loop") as trainer, follower_of(llm, trainer, "loop") as follower:
@@ -208,8 +250,11 @@ def scene_caches(folder):
             trainer.publish(version)
             follower.update(version)
             new = follower.generate(prompt, sampling(2), use_tqdm=False)[0]
-            result[caches] = {"again": again.output.num_cached_tokens, "new": new.output.num_cached_tokens,
-                              "versions": [again.ended, new.began]}  # fmt: skip
+            result[caches] = {
+                "again": again.output.num_cached_tokens,
+                "new": new.output.num_cached_tokens,
+                "versions": [again.ended, new.began],
+            }
     return result
 
 
@@ -231,9 +276,18 @@ async def _running(folder):
     config = config_of("dense")
     weights = weights_of(config)
     path = save(config, weights, f"{folder}/running")
-    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(
-        model=path, skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True, max_model_len=512, max_num_seqs=4, seed=0,
-        weight_transfer_config={"backend": "weft"}))  # fmt: skip
+    llm = AsyncLLM.from_engine_args(
+        AsyncEngineArgs(
+            model=path,
+            skip_tokenizer_init=True,
+            dtype="bfloat16",
+            enforce_eager=True,
+            max_model_len=512,
+            max_num_seqs=4,
+            seed=0,
+            weight_transfer_config={"backend": "weft"},
+        )
+    )
     params = SamplingParams(temperature=0, max_tokens=300, detokenize=False, ignore_eos=True)
     with trainer_of(weights, "tcp") as trainer:
         overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
@@ -263,8 +317,15 @@ async def _running(folder):
     last = answers[-1]
     spans = [tuple(vars(span).values()) for span in last.output.outputs[0].weight_versions]
     llm.shutdown()
-    return {"first": first, "second": second, "began": last.began, "ended": last.ended, "spans": spans, "pause_ms": pause,
-            "tokens": len(last.output.outputs[0].token_ids)}  # fmt: skip
+    return {
+        "first": first,
+        "second": second,
+        "began": last.began,
+        "ended": last.ended,
+        "spans": spans,
+        "pause_ms": pause,
+        "tokens": len(last.output.outputs[0].token_ids),
+    }
 
 
 def scene_refusals(folder):
@@ -289,13 +350,21 @@ def scene_refusals(folder):
 
 
 def scene_pause(folder):
-    """Milliseconds that generation stands still for a commit: 1 % of a model of 100 million elements changes, 50 times."""
+    """Milliseconds of a commit: 1 % of a model of 100 million elements changes, 50 times."""
     import statistics
 
     import torch
 
-    config = config_of("dense", vocab_size=16384, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, head_dim=64,
-                       num_attention_heads=12, num_key_value_heads=4)  # fmt: skip
+    config = config_of(
+        "dense",
+        vocab_size=16384,
+        hidden_size=768,
+        intermediate_size=2048,
+        num_hidden_layers=12,
+        head_dim=64,
+        num_attention_heads=12,
+        num_key_value_heads=4,
+    )
     weights = weights_of(config)
     llm = engine_of(save(config, weights, f"{folder}/pause"), weight_transfer_config={"backend": "weft"})
     generator = torch.Generator().manual_seed(1)
@@ -315,15 +384,20 @@ def scene_pause(folder):
                 follower.update(version)
                 calls.append(1000 * (time.perf_counter() - begin))
                 commits.append(follower.pause_ms())
-    return {"elements": sum(t.numel() for t in weights.values()), "changed": statistics.median(changed), "commits": len(commits),
-            "commit_ms": [statistics.median(commits), max(commits)], "update_ms": [statistics.median(calls), max(calls)]}  # fmt: skip
+    return {
+        "elements": sum(t.numel() for t in weights.values()),
+        "changed": statistics.median(changed),
+        "commits": len(commits),
+        "commit_ms": [statistics.median(commits), max(commits)],
+        "update_ms": [statistics.median(calls), max(calls)],
+    }
 
 
 # ---- recording
 
 
 def _recorded(rank, size, path, experts, shapes, port, queue):
-    """The copies of one process by weft's recorder and by vLLM's own fakes, as numbers that do not depend on addresses."""
+    """The copies of one process by weft's recorder and by vLLM's own fakes, without addresses."""
     import torch
     from vllm.config import set_current_vllm_config
     from vllm.distributed import init_distributed_environment, initialize_model_parallel
@@ -336,8 +410,16 @@ def _recorded(rank, size, path, experts, shapes, port, queue):
     from weft.vllm._recorder import record
 
     os.environ["VLLM_DIST_IDENT"] = str(port)
-    config = EngineArgs(model=path, skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True, max_model_len=128,
-                        tensor_parallel_size=size, enable_expert_parallel=experts, load_format="dummy").create_engine_config()  # fmt: skip
+    config = EngineArgs(
+        model=path,
+        skip_tokenizer_init=True,
+        dtype="bfloat16",
+        enforce_eager=True,
+        max_model_len=128,
+        tensor_parallel_size=size,
+        enable_expert_parallel=experts,
+        load_format="dummy",
+    ).create_engine_config()
     copies, judged = [], []
     with set_current_vllm_config(config):
         init_distributed_environment(size, rank, f"tcp://127.0.0.1:{port}", rank, "gloo")
@@ -359,8 +441,18 @@ def _recorded(rank, size, path, experts, shapes, port, queue):
                     )
                 storage = target.untyped_storage().data_ptr()
                 place = next(name for name, address in begin.items() if address == storage)
-                judged.append([source._name, elements.storage_offset(), tuple(elements.shape), tuple(elements.stride()),
-                               target.data_ptr() - storage, tuple(target.stride()), target.element_size(), place])  # fmt: skip
+                judged.append(
+                    [
+                        source._name,
+                        elements.storage_offset(),
+                        tuple(elements.shape),
+                        tuple(elements.stride()),
+                        target.data_ptr() - storage,
+                        tuple(target.stride()),
+                        target.element_size(),
+                        place,
+                    ]
+                )
                 return target
 
         sink, cpu = Sink(), torch.device("cpu")
@@ -385,8 +477,16 @@ def scene_record(folder):
     """Recorded tables of models and parallelism, each process's held against vLLM's fakes."""
     models = []
     context = multiprocessing.get_context("spawn")
-    for number, (name, size, experts) in enumerate((("dense", 1, False), ("dense", 2, False), ("tied", 2, False), ("moe", 1, False),
-                                                    ("moe", 2, False), ("moe", 2, True))):  # fmt: skip
+    for number, (name, size, experts) in enumerate(
+        (
+            ("dense", 1, False),
+            ("dense", 2, False),
+            ("tied", 2, False),
+            ("moe", 1, False),
+            ("moe", 2, False),
+            ("moe", 2, True),
+        )
+    ):
         config = config_of(name)
         shapes = [(n, tuple(s)) for n, s in names_of(config)]
         path = Path(folder) / f"config-{name}"
@@ -402,8 +502,14 @@ def scene_record(folder):
         ranks = sorted(_got(queue, processes) for _ in processes)
         for process in processes:
             process.join(60)
-        models.append({"name": f"{name} tp{size}{' ep' if experts else ''}", "layout": [(n, "BF16", s) for n, s in shapes],
-                       "ranks": [copies for _, copies, _ in ranks], "judged": [judged for _, _, judged in ranks]})  # fmt: skip
+        models.append(
+            {
+                "name": f"{name} tp{size}{' ep' if experts else ''}",
+                "layout": [(n, "BF16", s) for n, s in shapes],
+                "ranks": [copies for _, copies, _ in ranks],
+                "judged": [judged for _, _, judged in ranks],
+            }
+        )
     return {"models": models}
 
 

@@ -1,5 +1,5 @@
-"""A stand-in for vLLM: workers that keep its contract for weight transfer, each in a thread, and an LLM that caches keys
-and values by prefix. The model is numpy's: fused qkv of rows, and o of columns, parted over the workers."""
+"""A stand-in for vLLM: workers that keep its contract for weight transfer, each in a thread, and an LLM that caches
+keys and values by prefix. The model is numpy's: fused qkv of rows, and o of columns, parted over the workers."""
 
 import asyncio
 import threading
@@ -158,8 +158,8 @@ attach(Worker)
 
 
 class LLM:
-    """vllm.LLM as far as weft.vllm.follow needs that. An answer is computed from the keys of the prompt, which are cached
-    by prefix and salt, and from the weights of now."""
+    """vllm.LLM as far as weft.vllm.follow needs that. An answer is computed from the keys of the prompt, which are
+    cached by prefix and salt, and from the weights of now."""
 
     def __init__(self, size=1):
         self.ranks = ThreadRanks(size)
