@@ -45,7 +45,9 @@ class Scenes(unittest.TestCase):
             timeout=900,
         )
         self.assertEqual(done.returncode, 0, done.stdout[-6000:])
-        return json.loads(done.stdout.strip().split("\n")[-1])
+        lines = [line for line in done.stdout.split("\n") if line.startswith("result ")]
+        self.assertEqual(len(lines), 1, done.stdout[-6000:])
+        return json.loads(lines[0].split(" ", 1)[1])
 
     def check_versions(self, size):
         tp = str(size)

@@ -1,6 +1,6 @@
 """Scenes with real vLLM (a CPU build), each a process of its own, because an engine leaves its process changed.
 
-python vllm_engine.py SCENE FOLDER     plays one; the last line of its output is JSON
+python vllm_engine.py SCENE FOLDER     plays one, and prints a line "result JSON"
 """
 
 import json
@@ -517,7 +517,7 @@ def main():
     scene, folder = sys.argv[1], sys.argv[2]
     result = globals()[f"scene_{scene}"](folder)
     sys.stdout.flush()
-    print("\n" + json.dumps(result), flush=True)
+    print("\nresult " + json.dumps(result), flush=True)
     os._exit(0)  # an engine's threads may outlive its use
 
 
