@@ -80,6 +80,34 @@ class Following(unittest.TestCase):
                         self.assertIn(":1:", follower.update(1, BOUND))
                         self.assertTrue(self.same(llm, trained))
 
+    def test_several_trainers(self):
+        """Two sources, each with a part of the model: the workers move when both have the version."""
+        trained, llm = weights(), vllm_standin.LLM(2)
+        layout = weft.Layout(trained)
+        text = support.SITE.format(provider="loop") + "[peer.w*]\n"
+        with contextlib.ExitStack() as stack:
+            trainers, sources = [], []
+            for names in (("q", "k"), ("v", "o", "norm")):
+                rows = [(layout.index[n], 0, trained[n].size // trained[n].shape[-1], 0, trained[n].shape[-1],
+                         trained[n].__array_interface__["data"][0]) for n in names]  # fmt: skip
+                blocks = weft.Blocks(*zip(*rows), keep=trained)
+                trainer = weft.Trainer(
+                    weft.Site(text, vllm_standin.CUTS), blocks, layout=layout, holding=True, run=7, log=quiet
+                )
+                trainers.append(stack.enter_context(trainer))
+                sources.append((trainer.stats().listen, blocks.slices.tolist()))
+            overrides = {**vllm_standin.CUTS, "trainer.listen": sources[0][0], "log.level": "error"}
+            follower = stack.enter_context(
+                weft.vllm.follow(llm, text, "w{rank}", caches="reset", empty=True, overrides=overrides, sources=sources)
+            )
+            for version in (0, 1):
+                if version:
+                    step(trained, version)
+                    for trainer in trainers:
+                        trainer.publish(version)
+                self.assertIn(f"7:{version}:", follower.update(version, BOUND))
+                self.assertTrue(self.same(llm, trained))
+
     def test_what_one_worker_lacks_none_takes(self):
         """One worker's commit fails: the other undoes its own, and the next update brings both on."""
         with fleet(2) as (trained, trainer, llm, follower):

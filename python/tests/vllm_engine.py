@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 from queue import Empty
 
+import support
+
+SITE = support.SITE + "[peer.w*]\n"
 MODELS = {
     "dense": ("Qwen3", {"num_hidden_layers": 2}),
     "tied": ("Llama", {"num_hidden_layers": 2, "tie_word_embeddings": True, "vocab_size": 500}),
@@ -167,22 +170,16 @@ def ask(llm):
 
 
 def trainer_of(weights, provider, **keys):
-    import support
-
     import weft
 
-    return weft.Trainer(support.site(provider=provider, **keys), weights, log=support.quiet)
+    return weft.Trainer(weft.Site(SITE.format(provider=provider), keys), weights, log=support.quiet)
 
 
 def follower_of(llm, trainer, provider, peer="a", caches="reset", **keys):
-    import support
-
     import weft.vllm
 
     overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn", **keys}
-    return weft.vllm.follow(
-        llm, support.SITE.format(provider=provider) + "[peer.w*]\n", peer, caches=caches, overrides=overrides
-    )
+    return weft.vllm.follow(llm, SITE.format(provider=provider), peer, caches=caches, overrides=overrides)
 
 
 # ---- scenes
@@ -266,7 +263,6 @@ def scene_running(folder):
 
 
 async def _running(folder):
-    import support
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -292,7 +288,7 @@ async def _running(folder):
     with trainer_of(weights, "tcp") as trainer:
         overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
         follower = await weft.vllm.follow_async(
-            llm, support.SITE.format(provider="tcp"), "a", caches="salt", overrides=overrides
+            llm, SITE.format(provider="tcp"), "a", caches="salt", overrides=overrides
         )
         first = await follower.update(0)
         answers = []
@@ -369,7 +365,7 @@ def scene_pause(folder):
     llm = engine_of(save(config, weights, f"{folder}/pause"), weight_transfer_config={"backend": "weft"})
     generator = torch.Generator().manual_seed(1)
     commits, calls, changed = [], [], []
-    with trainer_of(weights, "loop", trainer__journal="512MiB", peers__staging="512MiB") as trainer:
+    with trainer_of(weights, "loop", **{"trainer.journal": "512MiB", "peers.staging": "512MiB"}) as trainer:
         with follower_of(llm, trainer, "loop", **{"peers.staging": "512MiB"}) as follower:
             follower.update(0)
             for version in range(1, 51):
