@@ -1,0 +1,100 @@
+"""One tensor that is cast: its bf16 bits where the trainer has them, and the codes and scales that follow them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from ._rules import Rule, Tables
+
+
+class Recast(NamedTuple):
+    """What an update of a cast did: bf16 elements that had changed, and blocks that were cast whole since their scale
+    changed. All other elements were left alone."""
+
+    elements: int
+    blocks: int
+
+
+class CastTensor:
+    """A matrix, or a stack of matrices: (..., rows, columns). `kept` has the bits that codes and scales are of, so an
+    update finds what changed, and the largest magnitude of each block says whether its scale stands."""
+
+    def __init__(self, kit: Any, rule: Rule, tables: Tables, bits: Any) -> None:
+        self._kit, self._rule, self._tables = kit, rule, tables
+        stack, (rows, columns) = bits.shape[:-2], bits.shape[-2:]
+        self._height, self._width = rule.block or rows, rule.block or columns
+        self._bands, self._across = -(-rows // self._height), -(-columns // self._width)
+        self._rows, self._columns = rows, columns
+        self._bits = bits.reshape((prod(stack), rows, columns))
+        self._kept = kit.empty(self._bits.shape, "bits", bits)
+        self._codes = kit.empty(self._bits.shape, "code", bits)
+        count = prod(stack) * self._bands * self._across
+        self._scales = kit.empty((count,), "scale", bits)
+        self._largest = kit.empty((count,), "bits", bits)
+        self.codes = self._codes.reshape(bits.shape)
+        # One number of a whole matrix is a vector, as engines have it.
+        self.scales = self._scales.reshape((*stack, self._bands, self._across) if rule.block else (prod(stack),))
+        self._cast_all()
+
+    def _box(self, block: int, blocks: int = 1) -> tuple[int, slice, slice]:
+        """Matrix, rows and columns of blocks beside each other."""
+        band, first = divmod(block, self._across)
+        matrix, band = divmod(band, self._bands)
+        row, column = band * self._height, first * self._width
+        return (
+            matrix,
+            slice(row, min(row + self._height, self._rows)),
+            slice(column, min(column + blocks * self._width, self._columns)),
+        )
+
+    def _cast_all(self) -> None:
+        for block in range(0, len(self._largest), self._across):
+            box = self._box(block, self._across)
+            here = slice(block, block + self._across)
+            self._largest[here] = self._kit.block_maxima(self._bits[box] & 0x7FFF, self._width)
+            self._scales[here] = self._kit.look_up(self._tables.scale, self._largest[here])
+            self._cast_box(box, self._largest[here])
+        self._kept[...] = self._bits
+
+    def _cast_box(self, box: Any, largest: Any) -> None:
+        factor = self._kit.look_up(self._tables.factor, largest)
+        factor = self._kit.repeat(factor, self._width, box[2].stop - box[2].start)
+        self._codes[box] = self._kit.codes(self._bits[box], factor, self._rule.divides)
+
+    def _blocks_of(self, where: Any) -> Any:
+        """Numbers of the blocks of elements."""
+        row, column = where // self._columns, where % self._columns
+        band = row // self._rows * self._bands + row % self._rows // self._height
+        return band * self._across + column // self._width
+
+    def _largest_now(self, block: Any, old: Any, new: Any) -> Any:
+        """Largest magnitudes of all blocks, after elements of them changed. A block is read again only if one of its
+        largest elements did."""
+        largest = self._largest + 0
+        self._kit.raise_at(largest, block, new & 0x7FFF)
+        for number in self._kit.unique(block[(old & 0x7FFF) >= self._largest[block]]).tolist():
+            largest[number] = (self._bits[self._box(number)] & 0x7FFF).max()
+        return largest
+
+    def update(self) -> Recast:
+        """Casts what changed anew. What is kept is written last, so that an update that was cut short is made up for by
+        the next one."""
+        kit, bits, kept, codes = self._kit, self._bits.reshape(-1), self._kept.reshape(-1), self._codes.reshape(-1)
+        where = kit.nonzero(bits != kept)
+        if not len(where):
+            return Recast(0, 0)
+        new, block = bits[where], self._blocks_of(where)
+        largest = self._largest_now(block, kept[where], new)
+        scales = kit.look_up(self._tables.scale, largest)
+        other = kit.differ(scales, self._scales)
+        alone = ~other[block]
+        factor = kit.look_up(self._tables.factor, largest[block[alone]])
+        codes[where[alone]] = kit.codes(new[alone], factor, self._rule.divides)
+        whole = kit.nonzero(other).tolist()
+        for number in whole:
+            self._cast_box(self._box(number), largest[number : number + 1])
+        self._scales[...] = scales
+        self._largest[...] = largest
+        kept[where] = new
+        return Recast(len(where), len(whole))
