@@ -42,28 +42,30 @@ RULE = SET + "rule"  # the tensor that has the rule's name
 
 
 def _kit(view: _tensors.View, tensor: Any) -> Any:
-    """numpy, or torch for its own tensors where torch has fp8. Both give the same bytes."""
+    """numpy for what lies in host memory, which is as fast there, and torch for its tensors on a device."""
+    if view.device == "cpu":
+        return _numpy
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(tensor, torch.Tensor):
-        from . import _torch
+    if torch is None or not isinstance(tensor, torch.Tensor) or not hasattr(torch, "float8_e4m3fn"):
+        return None
+    from . import _torch
 
-        if _torch.HAS_FP8:
-            return _torch
-    return _numpy if view.device == "cpu" else None
+    return _torch
 
 
-def _bits(name: str, tensor: Any, view: _tensors.View, kit: Any) -> Any:
+def _bits(name: str, view: _tensors.View, kit: Any) -> Any:
     """The bf16 bits as int16, in the trainer's own memory."""
     if view.dtype != "BF16":
         raise TensorError(name, f"its elements are {view.dtype}, and a rule casts BF16")
     if len(view.shape) < 2:
         raise TensorError(name, f"its shape is {view.shape}, and a rule casts matrices: leave it out of the patterns")
+    if not prod(view.shape):
+        raise TensorError(name, "it has no elements: leave it out of the patterns")
     if kit is None:
-        raise TensorError(name, f"on {view.device}: only tensors of a torch with float8_e4m3fn are cast on a device")
+        raise TensorError(name, f"on {view.device}: on a device only tensors of a torch with float8_e4m3fn are cast")
     if kit is not _numpy:
-        return view.keep.view(kit.torch.int16)
-    memory = (ctypes.c_int16 * prod(view.shape)).from_address(view.address) if prod(view.shape) else ()
-    return np.asarray(memory, np.int16).reshape(view.shape)
+        return kit.bits_of(view.keep)
+    return np.ctypeslib.as_array((ctypes.c_int16 * prod(view.shape)).from_address(view.address)).reshape(view.shape)
 
 
 @lru_cache(maxsize=None)
@@ -78,9 +80,7 @@ class _Source:
         self.name = name
         self._view = _tensors.read(name, tensor)
         kit = _kit(self._view, tensor)
-        bits = _bits(name, tensor, self._view, kit)
-        if not prod(self._view.shape):
-            raise TensorError(name, "it has no elements: leave it out of the patterns")
+        bits = _bits(name, self._view, kit)
         self.cast = CastTensor(kit, rule, _tables(rule, kit, self._view.device), bits)
 
     def update(self) -> Recast:
@@ -104,9 +104,8 @@ def cast(tensor: Any, rule: str) -> tuple[Any, Any]:
     tensor  a tensor as Trainer takes it, of dtype BF16, with its elements in a row
     rule    a name of RULES
 
-    The codes are a torch tensor of float8_e4m3fn where the tensor is of such a torch, on its device; else weft.Typed of
-    uint8. The scales are float32: (..., rows / 128, columns / 128), rounded up, or for a rule without blocks one of
-    each matrix. Raises TensorError.
+    The codes are weft.Typed of uint8, and the scales an array of float32: (..., rows / 128, columns / 128), rounded up,
+    or for a rule without blocks one of each matrix. On a device both are tensors of torch. Raises TensorError.
     """
     source = _Source("tensor", tensor, _rules.required(rule))
     return source.codes, source.cast.scales

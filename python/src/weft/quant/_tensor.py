@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from ._rules import Rule, Tables
 
+STRIP = 1 << 16  # elements that are cast at a time
+
 
 class Recast(NamedTuple):
     """What an update of a cast did: bf16 elements that had changed, and blocks that were cast whole since their scale
@@ -58,9 +60,14 @@ class CastTensor:
         self._kept[...] = self._bits
 
     def _cast_box(self, box: Any, largest: Any) -> None:
+        """Casts all elements of blocks beside each other, some rows at a time so that they stay in a cache."""
+        matrix, rows, columns = box
         factor = self._kit.look_up(self._tables.factor, largest)
-        factor = self._kit.repeat(factor, self._width, box[2].stop - box[2].start)
-        self._codes[box] = self._kit.codes(self._bits[box], factor, self._rule.divides)
+        factor = self._kit.repeat(factor, self._width, columns.stop - columns.start)
+        strip = max(1, STRIP // len(factor))
+        for row in range(rows.start, rows.stop, strip):
+            here = matrix, slice(row, min(row + strip, rows.stop)), columns
+            self._codes[here] = self._kit.codes(self._bits[here], factor, self._rule.divides)
 
     def _blocks_of(self, where: Any) -> Any:
         """Numbers of the blocks of elements."""

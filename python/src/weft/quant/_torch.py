@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-HAS_FP8 = hasattr(torch, "float8_e4m3fn")
+
+def bits_of(tensor: Any) -> Any:
+    return tensor.view(torch.int16)
 
 
 def empty(shape: tuple[int, ...], kind: str, like: Any) -> Any:
