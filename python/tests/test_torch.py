@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 import support
@@ -239,6 +240,85 @@ class Casts(unittest.TestCase):
                 model.embed.weight.data = model.embed.weight.data.clone()
                 publisher.rebind()
                 self.assertEqual(publisher.publish().changed, 0)
+
+
+class Adapted(torch.nn.Module):
+    """A linear layer that is frozen, and an adapter of low rank beside it, as LoRA has them."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.base = torch.nn.Linear(64, 48, bias=False, dtype=torch.bfloat16).requires_grad_(False)
+        self.lora_a = torch.nn.Parameter(torch.randn(4, 64).bfloat16())
+        self.lora_b = torch.nn.Parameter(torch.zeros(48, 4, dtype=torch.bfloat16))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.lora_a.T @ self.lora_b.T
+
+    def step(self, optimizer):
+        optimizer.zero_grad()
+        self(torch.ones(2, 64, dtype=torch.bfloat16)).float().sub(1).square().mean().backward()
+        optimizer.step()
+
+
+def adapters(model):
+    return {name: tensor for name, tensor in model.named_parameters() if tensor.requires_grad}
+
+
+class Adapters(unittest.TestCase):
+    def test_adapters_alone_are_published(self):
+        model, served = Adapted(), Adapted(1)
+        served.base.load_state_dict(model.base.state_dict())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with weft.torch.publish_after(optimizer, adapters(model), site(), log=quiet) as publisher:
+                self.assertEqual([spec.name for spec in publisher.trainer.layout.tensors], ["lora_a", "lora_b"])
+                with weft.torch.follow(adapters(served), site(publisher.trainer), "a", empty=True, log=quiet) as follower:
+                    for version in (1, 2, 3):
+                        model.step(optimizer)
+                        follower.until(version, BOUND)
+                        self.assertEqual(bits(model), bits(served))
+                        x = torch.randn(5, 64).bfloat16()
+                        self.assertTrue(torch.equal(model(x), served(x)))
+
+    def warned(self, optimizer, bound, step, count=8):
+        with weft.torch.publish_after(optimizer, bound, site(), log=quiet) as publisher:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                said = []
+                for _ in range(count):
+                    step()
+                    said.append([str(one.message) for one in caught if "changed nothing" in str(one.message)])
+            self.assertEqual(publisher.version, count)
+        self.assertEqual([len(texts) for texts in said], [0, 0] + [1] * (count - 2))
+        return said[-1][0]
+
+    def test_versions_that_change_nothing_are_warned_of_once(self):
+        """The base instead of the adapters, frozen weights, steps too small for bf16."""
+        model = Adapted()
+        optimizer = torch.optim.SGD(list(adapters(model).values()), lr=0.1)
+        text = self.warned(optimizer, model.base, lambda: model.step(optimizer))
+        self.assertIn("3 versions in a row changed nothing, up to 3: the optimizer steps none of the tensors", text)
+
+        optimizer = torch.optim.SGD([model.base.weight], lr=0.1)
+        self.assertIn("frozen", self.warned(optimizer, model.base, optimizer.step))
+
+        small = Adapted()
+        small.step(torch.optim.SGD(adapters(small).values(), lr=0.1))
+        optimizer = torch.optim.SGD(adapters(small).values(), lr=1e-30)
+        self.assertIn("masters of float32", self.warned(optimizer, adapters(small), lambda: small.step(optimizer)))
+
+    def test_one_version_that_changes_something_begins_the_count_anew(self):
+        model = Adapted()
+        optimizer = torch.optim.SGD(adapters(model).values(), lr=0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with weft.torch.publish_after(optimizer, adapters(model), site(), log=quiet) as publisher:
+                for version in range(1, 9):
+                    with torch.no_grad():
+                        model.lora_b[0, 0] += version % 3 == 0
+                    publisher.publish()
 
 
 class Readers(unittest.TestCase):

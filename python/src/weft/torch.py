@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Any, Callable
+import warnings
+from typing import Any, Callable, Mapping, Union
 
 import torch
 
@@ -27,17 +28,21 @@ from ._trainer import Trainer
 
 __all__ = ["Follower", "Publisher", "follow", "holding", "named_tensors", "publish_after", "view"]
 
+Model = Union[torch.nn.Module, Mapping[str, torch.Tensor]]  # a mapping: some tensors of a model, such as its adapters
+IDLE = 3  # versions in a row that change nothing, after which a publisher warns
+
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     local = _dtensor.local_of(tensor)
     return (str(local.device), local.data_ptr(), tuple(tensor.shape), tensor.dtype)
 
 
-def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def named_tensors(model: Model) -> dict[str, torch.Tensor]:
     """The tensors of a model's state: parameters and persistent buffers. Of tied tensors the first name stands."""
     named: dict[str, torch.Tensor] = {}
     seen: set[tuple[Any, ...]] = set()
-    for name, tensor in model.state_dict(keep_vars=True).items():
+    state = model if isinstance(model, Mapping) else model.state_dict(keep_vars=True)
+    for name, tensor in state.items():
         if not isinstance(tensor, torch.Tensor):
             continue
         if _dtensor.local_of(tensor).numel():
@@ -66,12 +71,27 @@ def _run() -> int:
     return drawn[0]
 
 
+def _idle_cause(bound: Mapping[str, Any], optimizer: Any) -> str:
+    """Why versions change nothing, as far as the optimizer tells."""
+    stepped = [tensor for group in getattr(optimizer, "param_groups", ()) for tensor in group["params"]]
+    places = {_place(tensor) for tensor in bound.values()}
+    own = [tensor for tensor in stepped if _place(tensor) in places]
+    if stepped and not own:
+        return (
+            "the optimizer steps none of the tensors that are bound. Bind those that it steps (the adapters, not their "
+            "base), or copy its masters to the bound tensors before each publish"
+        )
+    if own and not any(tensor.requires_grad for tensor in own):
+        return "all bound tensors that the optimizer steps are frozen (requires_grad is False)"
+    return "no gradient came, or each step was smaller than the last bit of the weights: keep masters of float32"
+
+
 class Publisher:
     """Publishes a model after steps of its optimizer. `trainer` is the session; close() ends it and the publishing.
     A process that contributes nothing of a sharded model, such as a replica, has no session: `trainer` is None."""
 
     def __init__(
-        self, optimizer: Any, model: torch.nn.Module, site: Any, every: int, first_version: int, options: Any
+        self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, options: Any
     ) -> None:
         if every < 1:
             raise ValueError(f"every={every}: publish after each 1, 2, 3 ... steps")
@@ -81,6 +101,9 @@ class Publisher:
         self.last: Update | None = None
         self.every = every
         self._steps = 0
+        self._optimizer = optimizer
+        self._idle = 0  # versions in a row that changed nothing
+        self._warned = False
         self.trainer = self._open(site, first_version, options)
         self._remove = _after_step(optimizer, self._on_step)
 
@@ -106,7 +129,17 @@ class Publisher:
         """Publishes the weights of now as the next version, whatever `every` says. None: there is no session."""
         self.last = self.trainer.publish(self.version + 1) if self.trainer else None
         self.version += 1
+        self._watch()
         return self.last
+
+    def _watch(self) -> None:
+        """Warns once if versions change nothing, because then the wrong model may be bound."""
+        self._idle = self._idle + 1 if self.last and not self.last.changed else 0
+        if self._idle < IDLE or self._warned:
+            return
+        self._warned = True
+        cause = _idle_cause(named_tensors(self.model), self._optimizer)
+        warnings.warn(f"{IDLE} versions in a row changed nothing, up to {self.version}: {cause}", stacklevel=3)
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until every peer that joined holds the version published last."""
@@ -148,10 +181,12 @@ def _after_step(optimizer: Any, call: Callable[[], Any]) -> Callable[[], None]:
     return lambda: optimizer.__dict__.pop("step", None)
 
 
-def publish_after(optimizer: Any, model: torch.nn.Module, site: Any, *, every: int = 1, first_version: int = 0,
+def publish_after(optimizer: Any, model: Model, site: Any, *, every: int = 1, first_version: int = 0,
                   **options: Any) -> Publisher:  # fmt: skip
     """Publishes `model` after each `every` steps of `optimizer`, as versions first_version + 1, + 2 and so on.
+    Warns once if three versions in a row changed nothing.
 
+    model    a module, or a mapping from name to tensor: the adapters of a model, for instance
     site     a Site, or the path or text of one
     options  as for Trainer: cast, layout, attachment, log, incarnation; of a model of DTensors also `run`, which rank 0
              draws if it is left out, and `source`, which is the process's rank if it is left out. `cast="bf16"`
@@ -163,7 +198,7 @@ def publish_after(optimizer: Any, model: torch.nn.Module, site: Any, *, every: i
 class Follower:
     """Keeps a model's weights those of the trainer. `rollout` is the session."""
 
-    def __init__(self, model: torch.nn.Module, site: Any, peer: str, options: Any) -> None:
+    def __init__(self, model: Model, site: Any, peer: str, options: Any) -> None:
         self.model = model
         named = named_tensors(model)
         if _dtensor.are_sharded(named):
@@ -215,9 +250,10 @@ class Follower:
         self.close()
 
 
-def follow(model: torch.nn.Module, site: Any, peer: str, **options: Any) -> Follower:
+def follow(model: Model, site: Any, peer: str, **options: Any) -> Follower:
     """Has `model` follow the site's trainer under the name `peer`; `update()` brings each version in.
 
+    model    a module, or a mapping from name to tensor
     options  as for Rollout: empty, attachment, log, incarnation, sources. `empty=True` where the model has no weights
              yet. A model of DTensors is a view, so the site has cuts that part the model so
     """
