@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Updates of bf16 and fp8 sets of the same steps: bytes, changes, and what the cast of only the changes takes.
 
-    PYTHONPATH=python/src WEFT_LIBRARY=build-release/libweft.so python3 python/bench/fp8.py V0 V1 V2 ... [--cast PATTERNS]
-    PYTHONPATH=python/src:examples WEFT_LIBRARY=build-release/libweft.so python3 python/bench/fp8.py --loop 8 --rate 1e-5
+    export PYTHONPATH=python/src:examples WEFT_LIBRARY=build-release/libweft.so
+    python3 python/bench/fp8.py V0 V1 V2 ... [--cast PATTERNS]
+    python3 python/bench/fp8.py --loop 20 --rate 1e-6 --cast "blocks.*.qkv.weight,blocks.*.out.weight"
 
 The first form reads safetensors files of consecutive versions. The second takes the steps of examples/rl_loop.py, whose
-policy learns from batches of its own. Both print, for each rule and step, what the cast tensors alone come to: the share
-of bf16 elements, fp8 codes and scales that changed, the bytes of both updates (level fast), and the processor
-time of update() beside that of casting everything.
+policy learns from batches of its own. Both print for each rule and step what the cast tensors alone come to: the share
+of bf16 elements and of fp8 codes that changed, scales that changed, the bytes of both updates (level fast), and the
+milliseconds of the processor that update() takes, beside those of casting everything.
 """
 
 import argparse
@@ -63,10 +64,6 @@ def changes(before, after):
     return update.changed, update.bytes
 
 
-def is_scale(name):
-    return name.endswith(".scale")
-
-
 class Ledger:
     """One rule, by the steps of one model."""
 
@@ -105,10 +102,10 @@ class Ledger:
         elements = sum(self.weights[name].size for name in self.chosen)
         scales = sum(self.cast.named["fp8/" + name + ".scale"].size for name in self.chosen)
         print(f"{self.rule}: {len(self.chosen)} tensors of {elements} elements, {scales} scales")
-        print("  step  bf16 changed  fp8 changed  scales  blocks cast whole  bf16 bytes  fp8 bytes  ratio  update cpu ms  all cpu ms")
+        print("  step  bf16 changed  fp8 changed  scales  whole blocks  bf16 bytes  fp8 bytes  ratio  update ms  all ms")
         for step, (bf16, codes, other, blocks, wide, narrow, ms, all_ms) in enumerate(self.rows, 1):
-            print(f"  {step:4} {100 * bf16 / elements:11.3f} % {100 * codes / elements:10.4f} % {other:7} {blocks:18} "
-                  f"{wide:11} {narrow:10} {wide / narrow:6.2f} {ms:14.1f} {all_ms:11.1f}")  # fmt: skip
+            print(f"  {step:4} {100 * bf16 / elements:11.3f} % {100 * codes / elements:10.4f} % {other:7} {blocks:13} "
+                  f"{wide:11} {narrow:10} {wide / narrow:6.2f} {ms:10.1f} {all_ms:7.1f}")  # fmt: skip
         middle = [statistics.median(column) for column in zip(*self.rows)]
         print(f"  median: bf16 {100 * middle[0] / elements:.3f} %, fp8 {100 * middle[1] / elements:.4f} %, "
               f"bytes {middle[4]:.0f} and {middle[5]:.0f}, a cast of the changes takes {middle[6] / middle[7]:.2f} of "

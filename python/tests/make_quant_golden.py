@@ -3,11 +3,11 @@
 
     python3 make_quant_golden.py VLLM SLIME COMMIT > quant_golden.json
 
-VLLM is a folder with the package vllm 0.33.0, SLIME one with slime's fp8_kernel.py and quantizer_fp8.py of COMMIT. Needs
-torch, triton and what vllm imports. No function is copied: each is imported from its own file and called.
+VLLM is a folder with the package vllm 0.33.0, SLIME one with slime's fp8_kernel.py and quantizer_fp8.py of COMMIT.
+Needs torch, triton and what vllm imports. No function is copied: each is imported from its own file and called.
 
-- slime's block cast is a Triton kernel, which Triton's interpreter runs here with an output of float32. torch rounds that
-  to e4m3, because the interpreter of Triton 3.9 rounds to e4m3 otherwise than the hardware does.
+- slime's block cast is a Triton kernel, which Triton's interpreter runs here with an output of float32. torch rounds
+  that to e4m3, because the interpreter of Triton 3.9 rounds to e4m3 otherwise than the hardware does.
 - vLLM compiles per_block_cast_to_fp8 by torch.compile; on a CPU the bytes are the same with and without.
 """
 
@@ -47,8 +47,8 @@ def small_cases():
     wide = random.choice([-1, 1], (3, 140)) * 2.0 ** random.uniform(-30, 3, (3, 140))
     low = np.repeat([1e-5, 1e-8, 1e-11, 1e-14], 128) * random.uniform(-1, 1, (2, 512))
     steps = np.arange(1, 8) / 512
-    ties = np.concatenate([[448], steps, steps / 2, -steps / 4, np.arange(8, 16) * 1.0, np.arange(17, 32) / 1.0,
-                           np.arange(33, 64, 2) * 1.0, np.arange(129, 256, 2) * 1.0, -np.arange(129, 256, 2) * 0.5])  # fmt: skip
+    ties = np.concatenate([[448], steps, steps / 2, -steps / 4, np.arange(8.0, 16), np.arange(17.0, 32),
+                           np.arange(33.0, 64, 2), np.arange(129.0, 256, 2), np.arange(129, 256, 2) / -2])  # fmt: skip
     zeros = np.zeros((2, 130))
     zeros[:, 128:] = [[0.5, -0.25], [-0.0, 0.125]]
     return {
@@ -147,7 +147,8 @@ def main():
     for name, bits in small_cases().items():
         made = {rule: run(rule, bits) for rule in cast}
         rows.append({"case": name, "shape": bits.shape, "bits": text(bits),
-                     "rules": {rule: [text(codes), scales.shape, text(scales)] for rule, (codes, scales) in made.items()}})  # fmt: skip
+                     "rules": {rule: [text(codes), scales.shape, text(scales)]
+                               for rule, (codes, scales) in made.items()}})  # fmt: skip
     for name, bits in (("patterns", patterns()), ("bell 512 520 7", bell(512, 520, 7))):
         made = {rule: run(rule, bits) for rule in cast}
         rows.append({"case": name, "shape": bits.shape, "bits": hashlib.sha256(bits.tobytes()).hexdigest(),

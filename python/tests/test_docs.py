@@ -1,4 +1,4 @@
-"""What the documents show works: README.md and docstrings by doctest, the programs of docs/PYTHON.md as processes."""
+"""What the documents show works: README.md and docstrings by doctest, the programs of docs/ as processes."""
 
 import doctest
 import importlib.util
@@ -15,13 +15,18 @@ import support
 import weft
 from weft import _store, _trainer, _update
 
-PAGE = support.ROOT / "docs" / "PYTHON.md"
+DOCS = support.ROOT / "docs"
 
 
-def programs():
-    """The page's Python programs by the name in their first line."""
-    blocks = re.findall(r"^```python\n(# (\w+\.py).*?)^```", PAGE.read_text(), re.M | re.S)
+def programs(page="PYTHON.md"):
+    """A page's Python programs by the name in their first line."""
+    blocks = re.findall(r"^```python\n(# (\w+\.py).*?)^```", (DOCS / page).read_text(), re.M | re.S)
     return {name: code for code, name in blocks}
+
+
+def site_lines(page):
+    """What a page shows of a site."""
+    return "".join(re.findall(r"^```ini\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S))
 
 
 @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
@@ -55,6 +60,25 @@ class Documents(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
     def test_from_a_torch_trainer(self):
         self.play("torch_trainer.py", "torch_rollout.py")
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    def test_adapters_of_lora(self):
+        self.play("lora_trainer.py", "lora_rollout.py")
+
+    def test_a_bf16_and_an_fp8_rollout(self):
+        for name, code in programs("FP8.md").items():
+            (self.folder / name).write_text(code)
+        site = support.SITE.format(provider="tcp").replace(":0", f":{support.free_port()}")
+        (self.folder / "site.ini").write_text(site + site_lines("FP8.md"))
+        started = [
+            subprocess.Popen([sys.executable, "-B", *words], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+            for words in (["fp8_trainer.py", "site.ini"], ["fp8_rollout.py", "site.ini", "a", "bf16"],
+                          ["fp8_rollout.py", "site.ini", "b", "fp8"])
+        ]  # fmt: skip
+        said = [process.communicate(timeout=2 * support.BOUND)[0].splitlines() for process in started]
+        self.assertEqual([process.returncode for process in started], [0, 0, 0])
+        self.assertRegex(said[0][-2], "^bf16 [0-9a-f]{16}$")
+        self.assertEqual(said[0][-2:], [said[1][-1], said[2][-1]])
 
     def test_a_store_that_is_read(self):
         named = support.weights()

@@ -102,7 +102,6 @@ class Rules(unittest.TestCase):
                         else:
                             self.assertEqual(own, base64.b64decode(codes))
 
-
     @unittest.skipUnless(has_fp8(), "a torch with float8_e4m3fn is missing")
     def test_torch_is_among_the_ways(self):
         self.assertIn("torch", WAYS)
@@ -123,7 +122,7 @@ class Rules(unittest.TestCase):
         self.assertTrue((minus == codes | 0x80).all())
 
     def test_numbers_that_are_not_finite(self):
-        """NaN is 7f whatever it was, all over its block; beside an infinity all is zero. Every way gives these bytes."""
+        """NaN is 7f whatever it was, all over its block. Beside an infinity all is zero."""
         bits = np.full((2, 384), 0x3F80, np.uint16)
         bits[0, 3], bits[1, 130], bits[1, 131] = 0xFFC1, 0x7F80, 0xBF80
         for way, cast in WAYS.items():

@@ -274,7 +274,8 @@ class Adapters(unittest.TestCase):
             warnings.simplefilter("error")
             with weft.torch.publish_after(optimizer, adapters(model), site(), log=quiet) as publisher:
                 self.assertEqual([spec.name for spec in publisher.trainer.layout.tensors], ["lora_a", "lora_b"])
-                with weft.torch.follow(adapters(served), site(publisher.trainer), "a", empty=True, log=quiet) as follower:
+                there = site(publisher.trainer)
+                with weft.torch.follow(adapters(served), there, "a", empty=True, log=quiet) as follower:
                     for version in (1, 2, 3):
                         model.step(optimizer)
                         follower.until(version, BOUND)

@@ -90,9 +90,7 @@ class Publisher:
     """Publishes a model after steps of its optimizer. `trainer` is the session; close() ends it and the publishing.
     A process that contributes nothing of a sharded model, such as a replica, has no session: `trainer` is None."""
 
-    def __init__(
-        self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, options: Any
-    ) -> None:
+    def __init__(self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, options: Any) -> None:
         if every < 1:
             raise ValueError(f"every={every}: publish after each 1, 2, 3 ... steps")
         self.model = model

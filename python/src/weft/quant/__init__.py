@@ -20,7 +20,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -68,7 +68,7 @@ def _bits(name: str, view: _tensors.View, kit: Any) -> Any:
     return np.ctypeslib.as_array((ctypes.c_int16 * prod(view.shape)).from_address(view.address)).reshape(view.shape)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tables(rule: Rule, kit: Any, device: str) -> _rules.Tables:
     return _rules.Tables(*(kit.table(values, device) for values in _rules.tables_of(rule)))
 

@@ -68,4 +68,6 @@ def tables_of(rule: Rule) -> Tables:
         scale[np.isnan(scale)] = np.nan
         if rule.divides:
             return Tables(scale, scale)
-        return Tables(scale, np.where(scale == 0, np.float32(0), np.float32(1) / scale))
+        factor = np.float32(1) / scale
+        factor[0] = 0 if scale[0] == 0 else factor[0]  # zeros stay zeros, even without a floor
+        return Tables(scale, factor)
