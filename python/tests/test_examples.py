@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ except ImportError:
     support.skip("torch is missing (Debian: python3-torch)")
 
 EXAMPLE = support.ROOT / "examples" / "rl_loop.py"
+UNDER_RAY = support.ROOT / "examples" / "ray_loop.py"
 VERSIONS = 4
 
 
@@ -88,6 +90,32 @@ class Loop(unittest.TestCase):
         for _ in range(5):
             loop.learn(policy, optimizer, counting)
         self.assertGreater(likely(), before)
+
+
+@unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
+@unittest.skipUnless(importlib.util.find_spec("ray"), "ray is missing")
+class UnderRay(unittest.TestCase):
+    def test_a_rollout_that_is_killed_under_ray(self):
+        """It comes back by a snapshot, the trainer goes on meanwhile, and no bit differs at any version."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-B", str(UNDER_RAY), "--versions", "6", "--rate", "1e-5", "--out", folder],
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=10 * support.BOUND,
+                env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+            )
+            self.assertEqual(done.returncode, 0)
+            rows = json.loads((Path(folder) / "ray.json").read_text())
+        self.assertIn("7 versions: tokens and log-probabilities of 2 rollouts are the dense copy's", done.stdout)
+        self.assertEqual([row["version"] for row in rows], list(range(1, 7)))
+        for row in rows:
+            self.assertLess(row["bytes"], row["dense_bytes"] // 2)
+            self.assertIn("a", [batch["name"] for batch in row["batches"]])
+        made = [batch for row in rows for batch in row["batches"] if batch["name"] == "b"]
+        back = next(batch for batch in made if batch["process"] != made[0]["process"])
+        self.assertEqual(back["kinds"][0], "snapshot")
+        self.assertEqual({batch["process"] for batch in made}, {made[0]["process"], back["process"]})
 
 
 if __name__ == "__main__":
