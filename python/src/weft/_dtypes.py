@@ -54,6 +54,11 @@ def of_cast(cast: Any) -> str | None:
     raise ValueError(f"cast={cast!r}: float32 can be read as bf16 alone")
 
 
+def torch_name(dtype: str) -> str:
+    """What torch calls a dtype of weft: `getattr(torch, torch_name("BF16"))`. KeyError: torch has no such dtype."""
+    return {name: other for other, name in _OTHERS.items()}[dtype]
+
+
 def of_dlpack(code: int, bits: int, lanes: int) -> str | None:
     return _DLPACK.get((code, bits)) if lanes == 1 else None
 

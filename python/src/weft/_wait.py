@@ -25,6 +25,10 @@ class Deadline:
         """Milliseconds of the next slice."""
         return most if self._end is None else min(ms_of(self._end - time.monotonic()), most)
 
+    def left(self) -> float | None:
+        """Seconds left, from 0; None: it waits for ever."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
     def passed(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
 

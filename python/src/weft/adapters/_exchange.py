@@ -1,0 +1,136 @@
+"""Whole tensors by name through weft: what the checkpoint engines of verl and NeMo-RL have in common.
+
+A framework gathers its tensors anew for each step, one after the other. So the sender copies them into memory of its own,
+which weft publishes, and the receiver has such memory, too. Between the two only what changed is sent.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any, Iterable, NamedTuple
+
+import torch
+
+from .. import _dtypes, _wait
+from .._aside import aside
+from .._layout import Layout
+from .._library import failure, lib
+from .._records import Update
+from .._rollout import Rollout
+from .._site import Site
+from .._trainer import Trainer
+from ..errors import TensorError
+
+
+class Turn(NamedTuple):
+    """What sender and receivers know before an exchange: the sender's run, and the number that it published last."""
+
+    run: int
+    last: int | None
+
+    def number(self, wanted: int | None = None) -> int:
+        """Number of the version to come: the framework's, where it rises, else the next one."""
+        if self.last is None:
+            return wanted or 0
+        return wanted if wanted is not None and wanted > self.last else self.last + 1
+
+
+class Sender:
+    """The trainer's end. The session opens with the first tensors, because they say the layout, and stays open."""
+
+    def __init__(self, site: Any) -> None:
+        self._site = Site.of(site)
+        self._copies: dict[str, torch.Tensor] = {}
+        self._trainer: Trainer | None = None
+        self.turn = Turn(int(time.time()) << 32 | secrets.randbits(32), None)
+
+    def send(self, weights: Iterable[tuple[str, torch.Tensor]], number: int) -> Update | None:
+        """Takes all tensors of the model and publishes them as a version. Never waits for a receiver.
+
+        weights  pairs of name and full tensor, on any device; each is copied before the next one is asked for
+        number   number of the version, above the one before
+        None is returned for the first version, which receivers take as a snapshot. TensorError: the tensors are others
+        than the first time, and nothing is published.
+        """
+        self.turn = Turn(self.turn.run, number)  # counts if it fails, too, because the receivers count so
+        seen = set()
+        for name, tensor in weights:
+            if name in seen:
+                raise TensorError(name, "the framework gives it twice")
+            seen.add(name)
+            self._copy(name, tensor)
+        missing = sorted(self._copies.keys() - seen)
+        if missing:
+            raise TensorError(missing[0], "the framework gave it before, and does not now")
+        return self._publish(number)
+
+    def _copy(self, name: str, tensor: torch.Tensor) -> None:
+        tensor = tensor.detach()
+        if hasattr(tensor, "placements"):
+            raise TensorError(name, "it is a DTensor: an adapter takes full tensors")
+        held = self._copies.get(name)
+        if held is None:
+            if self._trainer:
+                raise TensorError(name, "the framework did not give it the first time")
+            held = self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        if held.shape != tensor.shape or held.dtype != tensor.dtype:
+            raise TensorError(
+                name, f"it was {held.dtype} of {tuple(held.shape)}, and is {tensor.dtype} of {tuple(tensor.shape)}"
+            )
+        held.copy_(tensor)
+
+    def _publish(self, number: int) -> Update | None:
+        if self._trainer:
+            return self._trainer.publish(number)
+        self._trainer = Trainer(self._site, self._copies, first_version=number, run=self.turn.run)
+        return None
+
+    def close(self) -> None:
+        if self._trainer:
+            self._trainer.close()
+
+
+def _memory(layout: Layout) -> dict[str, torch.Tensor]:
+    return {
+        spec.name: torch.zeros(spec.shape, dtype=getattr(torch, _dtypes.torch_name(spec.dtype)))
+        for spec in layout.tensors
+    }
+
+
+class Receiver:
+    """A rollout's end, under a name that the site admits."""
+
+    def __init__(self, site: Any, peer: str) -> None:
+        self._site = Site.of(site)
+        self._peer = peer
+        self._rollout: Rollout | None = None
+        self._tensors: dict[str, torch.Tensor] = {}
+
+    def _open(self, deadline: _wait.Deadline) -> Rollout:
+        if self._rollout is None:
+            layout = Layout.fetch(self._site, self._peer, deadline.left())
+            self._tensors = _memory(layout)
+            self._rollout = Rollout(self._site, self._peer, self._tensors, layout=layout, empty=True)
+        return self._rollout
+
+    async def receive(self, run: int, number: int, timeout: float) -> dict[str, torch.Tensor]:
+        """All tensors by name, at that version of that run or a later one. They change with the next call.
+
+        PeerError or TimeoutExpired: the version did not come in `timeout` seconds, and the tensors have the old bits.
+        """
+        deadline = _wait.Deadline(timeout)
+        rollout = await aside(lambda: self._open(deadline))
+        while True:
+            held = rollout.held
+            if held and held.run == run and held.number >= number:
+                return self._tensors
+            staged = await rollout.staged_async(deadline.left())
+            if staged:
+                await rollout.commit_async(staged)
+            elif deadline.passed():
+                raise failure(lib.WEFT_E_TIMEOUT, f"version {number} did not come in {timeout} s; held is {held}")
+
+    def close(self) -> None:
+        if self._rollout:
+            self._rollout.close()

@@ -1,0 +1,108 @@
+"""NeMo-RL's checkpoint engine of weft: weights go from the policy's rank 0 to the rollouts, and only what changed is sent.
+
+In NeMo-RL's configuration:
+
+    policy:
+      generation:
+        refit_transport: "weft.adapters.nemo_rl:WeftCheckpointEngine"
+        refit_cfg:
+          "weft.adapters.nemo_rl:WeftCheckpointEngine": {site: /etc/weft/site.ini}
+
+Sessions stay open from refit to refit. Each rollout worker has the model in host memory, and hands all of it to its engine
+as NeMo-RL's other checkpoint engines do.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, AsyncGenerator, Iterable
+
+import torch
+from nemo_rl.utils.checkpoint_engines.base import CheckpointEngine
+
+from ._exchange import Receiver, Sender, Turn
+
+
+class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
+    """One end: NeMo-RL makes one in each worker of the policy and of the rollouts.
+
+    bucket_size          bytes of tensors that a rollout loads at a time
+    site                 path or text of a site. `[trainer] listen` is the address of the policy's rank 0
+    peer                 rollouts join as PEER-rank-random, which a section [peer.PEER-*] admits
+    timeout              seconds that a rollout waits for a version
+    release_after_refit  NeMo-RL's: whether it calls finalize() after each refit. The sessions stay open in any case
+    """
+
+    def __init__(
+        self,
+        bucket_size: int,
+        *,
+        site: str,
+        peer: str = "rollout",
+        timeout: float = 600.0,
+        release_after_refit: bool = False,
+    ) -> None:
+        self._bucket_size = bucket_size
+        self._site = site
+        self._peer = peer
+        self._timeout = timeout
+        self._sender = Sender(site)
+        self._receiver: Receiver | None = None
+        self._turn = self._sender.turn
+        self._rank = 0
+
+    def prepare(self) -> dict[str, Any]:
+        """What this end tells the others: its run, and the number that it published last."""
+        return {"run": self._sender.turn.run, "last": self._sender.turn.last}
+
+    def _take(self, metadata: list[dict[str, Any]], rank: int) -> None:
+        self._turn = Turn(metadata[0]["run"], metadata[0]["last"])
+        self._rank = rank
+
+    def init_policy_process_group(
+        self, *, worker_rank: int, train_world_size: int, rollout_world_size: int, metadata: list[dict[str, Any]]
+    ) -> None:
+        """Takes this worker's rank, and what the policy's rank 0 prepared: its metadata comes first."""
+        self._take(metadata, worker_rank)
+
+    def init_rollout_process_group(
+        self, *, rollout_rank: int, train_world_size: int, rollout_world_size: int, metadata: list[dict[str, Any]]
+    ) -> None:
+        """The same in a rollout."""
+        self._take(metadata, rollout_rank)
+
+    def _next(self) -> int:
+        """Number of the version of this refit. Each end counts, because NeMo-RL connects them once for many refits."""
+        number = self._turn.number()
+        self._turn = Turn(self._turn.run, number)
+        return number
+
+    async def send_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Publishes the weights, in the policy's rank 0. The other ranks go through the tensors alone, because gathering
+        them is collective."""
+        number = self._next()
+        if self._rank == 0:
+            self._sender.send(weights, number)
+            return
+        for _ in weights:
+            pass
+
+    async def receive_weight_batches(self) -> AsyncGenerator[list[tuple[str, torch.Tensor]], None]:
+        """All tensors at the version of this refit, in batches of at most bucket_size bytes, or of one tensor."""
+        if self._receiver is None:
+            self._receiver = Receiver(self._site, f"{self._peer}-{self._rank}-{secrets.token_hex(4)}")
+        tensors = await self._receiver.receive(self._turn.run, self._next(), self._timeout)
+        batch: list[tuple[str, torch.Tensor]] = []
+        for pair in tensors.items():
+            if batch and sum(tensor.nbytes for _, tensor in [*batch, pair]) > self._bucket_size:
+                yield batch
+                batch = []
+            batch.append(pair)
+        if batch:
+            yield batch
+
+    def close(self) -> None:
+        """Ends the sessions. The interpreter's end does that, too."""
+        self._sender.close()
+        if self._receiver:
+            self._receiver.close()
