@@ -301,8 +301,9 @@ typedef struct weft_stride {
  * Memory of WEFT_F32 under a layout of WEFT_BF16 is cast while a trainer reads the memory, for float32 masters without
  * a copy of the weights. The cast rounds to nearest, ties to even, and keeps subnormals and the sign of zero. The bits
  * are those of torch's cast on every device, but for NaN. Each NaN becomes 7fc0, because torch writes several ones by
- * place and device. `data` and all strides are then those of float32. Such a block is never written, so a rollout
- * refuses it, and devices refuse blocks whose elements do not lie side by side. */
+ * place and device. `data` and all strides are then those of float32. Where weights are written, by a rollout and by
+ * weft_store_apply_blocks, such a block is refused by name. A device takes one where the block has all that this
+ * process holds of the tensor, and lies as the tensor does. */
 typedef struct weft_block {
     weft_slice slice;
     void *data;                           /* address of the slice's first element, aligned to the element's size */
@@ -435,9 +436,9 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
  * blocks  array of `count` blocks that hold every element of the layout exactly once, in any order; copied
  * All else is as for weft_bind.
  * Errors: as for weft_bind, and WEFT_E_LAYOUT (a box reaches past its tensor, extents do not fit the box, strides lead
- * two elements of a block to one address), WEFT_E_ARGUMENT (`memory` is another dtype than the layout's, flags, strides
- * that the backend does not take yet: devices take blocks that lie as pieces do). The text names tensor, box and rule.
- */
+ * two elements of a block to one address), WEFT_E_ARGUMENT (`memory` is a dtype that the layout's is not read from, or
+ * is cast and would be written; flags; strides that the backend does not take yet: devices take blocks that lie as
+ * pieces do). The text names tensor, box and rule. */
 WEFT_API weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
                                       const void *attachment, uint64_t attachment_bytes, uint32_t flags);
 

@@ -118,46 +118,46 @@ static piece piece_at(const weft_backend_state *state, const weft_survey_job *jo
                    .count = count};
 }
 
-/* Elements in boxes are copied, so that there is no address to ask for. */
-static bool has_boxes(const weft_survey_job *job)
+/* Asks for the lines of at most `count` elements of a view from `position` on, as far as they lie side by side. */
+static void lines_ask(const weft_view *view, uint32_t position, uint32_t count)
 {
-    return job->now.boxes || job->shadow.boxes;
+    const weft_run *run = run_of(view, position);
+    const uint32_t from = position - weft_run_position(view, run), left = run->count - from;
+    uint64_t width = view->width;
+    weft_segment there = {run->data, left};
+    if (run->data) {
+        there.data += from * width;
+    } else {
+        there = weft_boxes_segment(view->boxes, run->tensor, run->element + from);
+        width = view->boxes->box[view->boxes->first[run->tensor]].width;
+    }
+    const uint64_t most = left < count ? left : count;
+    for (uint64_t byte = 0; byte < (there.count < most ? there.count : most) * width; byte += LINE)
+        weft_ahead_element(there.data + byte, 0);
 }
 
 /* Asks for what is looked at next, which is nowhere near. */
-static void stretch_fetch(const weft_backend_state *state, const weft_survey_job *job, uint64_t begin)
+static void stretch_fetch(const weft_survey_job *job, uint64_t begin, uint32_t count)
 {
-    if (begin >= job->now.count || has_boxes(job))
+    if (begin >= job->now.count)
         return;
-    const piece next = piece_at(state, job, (uint32_t)begin, job->count);
-    for (uint32_t byte = 0; byte < next.count * job->now.width; byte += LINE) {
-        weft_ahead_element(next.now + byte, 0);
-        weft_ahead_element(next.shadow + byte, 0);
-    }
+    lines_ask(&job->now, (uint32_t)begin, count);
+    lines_ask(&job->shadow, (uint32_t)begin, count);
 }
 
 /* Pages are asked for so many stretches ahead: finding out where one lies that was not seen lately takes as long as a
  * line from memory, and its lines can only be asked for when that is known. */
 #define PAGES_AHEAD 4u
 
-static void pages_fetch(const weft_backend_state *state, const weft_survey_job *job, uint64_t begin)
-{
-    if (begin >= job->now.count || has_boxes(job))
-        return;
-    const piece next = piece_at(state, job, (uint32_t)begin, job->count);
-    weft_ahead_element(next.now, 0);
-    weft_ahead_element(next.shadow, 0);
-}
-
 static void view_count(const weft_backend_state *state, const weft_survey_job *job)
 {
     const weft_view *view = &job->now;
     weft_survey_kind *kind = &job->survey->kinds[weft_kind_of(view->width, view->exponent_bits)];
-    stretch_fetch(state, job, 0);
+    stretch_fetch(job, 0, job->count);
     for (uint64_t begin = 0; begin < view->count; begin += job->stride) {
         uint64_t end = begin + job->count < view->count ? begin + job->count : view->count;
-        pages_fetch(state, job, begin + PAGES_AHEAD * (uint64_t)job->stride);
-        stretch_fetch(state, job, begin + job->stride);
+        stretch_fetch(job, begin + PAGES_AHEAD * (uint64_t)job->stride, 1);
+        stretch_fetch(job, begin + job->stride, job->count);
         for (uint32_t at = (uint32_t)begin; at < end;) {
             const piece p = piece_at(state, job, at, (uint32_t)end - at);
             elements_count(view, &p, kind);
@@ -168,7 +168,7 @@ static void view_count(const weft_backend_state *state, const weft_survey_job *j
 
 weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
 {
-    const bool boxes = has_boxes(job);
+    const bool boxes = job->now.boxes || job->shadow.boxes;
     if (boxes)
         pthread_mutex_lock(&state->scratching);
     view_count(state, job);

@@ -216,11 +216,11 @@ WEFT_KERNEL(diff)(const weft_k_diff *rows)
     case 4:
         weft_diff_slice<4>(&shared, tile, &slice);
         break;
-    case WEFT_K_CAST:
-        weft_diff_slice<2, true>(&shared, tile, &slice);
-        break;
     default:
-        weft_diff_slice<8>(&shared, tile, &slice);
+        if (tile->width & WEFT_K_CAST)
+            weft_diff_slice<2, true>(&shared, tile, &slice);
+        else
+            weft_diff_slice<8>(&shared, tile, &slice);
     }
     weft_barrier();
     weft_diff_leave(&shared, tile, &slice);

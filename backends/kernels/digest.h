@@ -54,11 +54,8 @@ WEFT_KERNEL(digest)(const weft_k_digest *rows)
     case 4:
         sum = weft_digest_part<4>(row);
         break;
-    case WEFT_K_CAST:
-        sum = weft_digest_cast(row);
-        break;
     default:
-        sum = weft_digest_part<8>(row);
+        sum = row->width & WEFT_K_CAST ? weft_digest_cast(row) : weft_digest_part<8>(row);
     }
     weft_block_add64(WEFT_AT(uint64_t, row->sum), sum);
 }

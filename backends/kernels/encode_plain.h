@@ -160,11 +160,11 @@ WEFT_KERNEL(full_write)(const weft_k_full_write *rows)
     case 4:
         weft_full_slice<4>(row, tile);
         break;
-    case WEFT_K_CAST:
-        weft_full_slice<2, true>(row, tile);
-        break;
     default:
-        weft_full_slice<8>(row, tile);
+        if (tile->width & WEFT_K_CAST)
+            weft_full_slice<2, true>(row, tile);
+        else
+            weft_full_slice<8>(row, tile);
     }
 }
 

@@ -171,11 +171,11 @@ WEFT_KERNEL(gather)(const weft_k_gather *rows)
     case 4:
         weft_gather_slice<4>(&seek, row, tile, &slice, place, count);
         break;
-    case WEFT_K_CAST:
-        weft_gather_slice<2, true>(&seek, row, tile, &slice, place, count);
-        break;
     default:
-        weft_gather_slice<8>(&seek, row, tile, &slice, place, count);
+        if (tile->width & WEFT_K_CAST)
+            weft_gather_slice<2, true>(&seek, row, tile, &slice, place, count);
+        else
+            weft_gather_slice<8>(&seek, row, tile, &slice, place, count);
     }
 }
 

@@ -36,14 +36,28 @@ WEFT_DEVICE weft_quad weft_cast_eight(const weft_k_copy *job, uint32_t position,
     return {(uint32_t)half[0], (uint32_t)(half[0] >> 32), (uint32_t)half[1], (uint32_t)(half[1] >> 32)};
 }
 
+/* Puts the first elements of a quad, one by one. */
+template <unsigned width> WEFT_DEVICE void weft_quad_put(uint64_t to, const weft_quad &quad, uint32_t count)
+{
+    WEFT_UNROLL
+    for (uint32_t i = 0; i < 16 / width; i++) {
+        if (i < count)
+            weft_element_store<width>(to, i, weft_quad_element<width>(quad, i));
+    }
+}
+
 WEFT_DEVICE void weft_cast_move(const weft_k_copy *job, uint32_t index)
 {
     const uint32_t first = index * WEFT_K_ELEMENTS;
     const uint32_t some = job->view.count - first, end = first + (some < WEFT_K_ELEMENTS ? some : WEFT_K_ELEMENTS);
     for (uint32_t at = first + weft_thread() * 8; at < end; at += WEFT_BLOCK * 8) {
         const uint32_t count = end - at < 8 ? end - at : 8;
-        weft_walk dense = weft_walk_piece(job->bytes + (uint64_t)at * 2, count);
-        weft_walk_put<2>(&dense, weft_cast_eight(job, at, count), count);
+        const uint64_t to = job->bytes + (uint64_t)at * 2;
+        const weft_quad quad = weft_cast_eight(job, at, count);
+        if (count == 8 && to % 16 == 0)
+            *WEFT_AT(weft_quad, to) = quad;
+        else
+            weft_quad_put<2>(to, quad, count);
     }
 }
 

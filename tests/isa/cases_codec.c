@@ -95,6 +95,10 @@ static void world_cast(world *w, uint64_t *seed)
             uint16_t bits = (uint16_t)pair_get(w->target + at, i, 2);
             pair_put(w->master + 2 * at, i, master_of(seed, &bits), 4);
             pair_put(w->target + at, i, bits, 2);
+            if ((pair_get(w->base + at, i, 2) & 0x7fff) <= 0x7f80)
+                continue;
+            pair_put(w->base + at, i, 0x7fc0, 2);
+            pair_put(w->live + at, i, 0x7fc0, 2);
         }
         blocks[t] = (weft_block){.slice = weft_slice_whole(w->layout, t),
                                  .data = cast ? w->master + 2 * at : w->target + at,
