@@ -2,6 +2,7 @@
 #include "tests/support/fleet_fake.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "layout/digest.h"
 #include "layout/layout.h"
@@ -161,11 +162,94 @@ static void tiles_of_no_tensor(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- turns, by hand */
+
+#define QUESTIONS 40u
+
+static int setup_by_hand(void **state)
+{
+    static const char *const overrides[] = {"session.progress=manual", "peers.heartbeat=60s", NULL};
+    *state = fleet_open(FLEET_TILES, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+/* Makes turns until the trainer has answered. */
+static void make_turns(fleet *f)
+{
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    uint8_t byte;
+    while (recv(fake.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1) {
+        assert_true(fleet_now_ms() < end);
+        assert_int_equal(weft_progress(f->trainer.session, 1), WEFT_OK);
+    }
+}
+
+static void join_by_hand(fleet *f)
+{
+    uint8_t body[WEFT_MESSAGE_MAX], message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    uint64_t length;
+    weft_wire_greeting greeting;
+    weft_wire_hello hello;
+    fake_open(&fake, f);
+    fake_hello(&fake, f, "b", f->history[0].root, &hello);
+    weft_wire_put_knock(&out, &(weft_wire_knock){WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL});
+    fake_say(&fake, WEFT_MESSAGE_HELLO, &out);
+    make_turns(f);
+    assert_int_equal(fake_read(&fake, body, &length), WEFT_MESSAGE_GREETING);
+    assert_int_equal(weft_wire_get_greeting(body, length, &greeting), WEFT_OK);
+    hello.nonce = greeting.nonce;
+    fake_send(&fake, message, fake_put_hello(message, &hello));
+    make_turns(f);
+    assert_true(fake_read_until(&fake, WEFT_MESSAGE_WELCOME, body, &length));
+}
+
+/* The answers among the whole messages that came. */
+static uint32_t count_answers(uint8_t *bytes, uint64_t *used, uint64_t room)
+{
+    uint32_t answers = 0;
+    int64_t got;
+    while ((got = fake_read_some(&fake, bytes + *used, room - *used)) > 0)
+        *used += (uint64_t)got;
+    assert_int_equal(got, 0);
+    for (uint64_t whole; *used >= WEFT_MESSAGE_PREFIX;) {
+        whole = WEFT_MESSAGE_PREFIX + weft_bytes_get(bytes, 4);
+        if (*used < whole)
+            break;
+        answers += weft_bytes_get(bytes + 4, 2) == WEFT_MESSAGE_DIGESTS;
+        memmove(bytes, bytes + whole, *used - whole);
+        *used -= whole;
+    }
+    return answers;
+}
+
+/* However many questions of a peer are here, a turn of the session has one answer for it, and the next comes at once.
+ */
+static void one_answer_a_turn(void **state)
+{
+    fleet *f = *state;
+    static uint8_t bytes[1u << 16];
+    uint64_t used = 0;
+    uint32_t answers = 0, before = 0;
+    join_by_hand(f);
+    for (uint32_t i = 0; i < QUESTIONS; i++)
+        ask(&(weft_wire_query){.count = 1});
+    for (uint32_t turns = 0; answers < QUESTIONS; turns++, before = answers) {
+        assert_true(turns < 10 * QUESTIONS);
+        assert_int_equal(weft_progress(f->trainer.session, 0), WEFT_OK);
+        answers += count_answers(bytes, &used, sizeof bytes);
+        assert_true(answers <= before + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_version_adds_up), TEST(back_from_the_newest), TEST(unknown_bits_have_none), TEST(no_such_tensor),
-        TEST(too_many_tensors),      TEST(no_such_tile),         TEST(tiles_of_no_tensor),
+        TEST(every_version_adds_up),  TEST(back_from_the_newest),
+        TEST(unknown_bits_have_none), TEST(no_such_tensor),
+        TEST(too_many_tensors),       TEST(no_such_tile),
+        TEST(tiles_of_no_tensor),     cmocka_unit_test_setup_teardown(one_answer_a_turn, setup_by_hand, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
