@@ -19,7 +19,8 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
     foreach(source ${sources})
         weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/far.c tests/fake_gpu/sums.c
             tests/fake_gpu/bench.c tools/device_weights.c DEFINE
-            WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>")
+            WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>"
+            WEFT_CALLS_BUDGET="${PROJECT_SOURCE_DIR}/tests/fake_gpu/calls.txt")
         get_filename_component(name ${source} NAME_WE)
         string(REGEX REPLACE "^test_" "" name ${name})
         target_link_options(test_fake_gpu_${name} PRIVATE LINKER:--wrap=weft_gpu_image_at)

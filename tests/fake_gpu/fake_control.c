@@ -1,6 +1,7 @@
 /* fake_control.c - what the tests ask of the drivers: counts, failures, and a framework's own work. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/fake_gpu/fake_call.h"
 
@@ -55,6 +56,18 @@ int fake_call_begin(const char *symbol)
     return outlives_faults(symbol) ? WEFT_GPU_DONE : fake.fault;
 }
 
+uint64_t fake_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+void fake_call_end(uint64_t since_ns)
+{
+    fake.spent_ns += fake_now_ns() - since_ns;
+}
+
 static void fake_reset(const weft_fake_options *options)
 {
     pthread_mutex_lock(&fake_mutex);
@@ -64,7 +77,7 @@ static void fake_reset(const weft_fake_options *options)
     fake_contexts_reset();
     fake.options = *options;
     fake.random = options->seed;
-    fake.live = fake.slow_copies = 0;
+    fake.live = fake.slow_copies = fake.spent_ns = 0;
     fake.stalled = false;
     fake.capture = (fake_capture){0};
     fake.fault = WEFT_GPU_DONE;
@@ -104,6 +117,14 @@ static uint64_t fake_calls(const char *symbol)
 static const char *fake_symbol(uint32_t index)
 {
     return index < COUNTED ? counts[index].symbol : NULL;
+}
+
+static uint64_t fake_spent_ns(void)
+{
+    pthread_mutex_lock(&fake_mutex);
+    uint64_t spent = fake.spent_ns;
+    pthread_mutex_unlock(&fake_mutex);
+    return spent;
 }
 
 static uint64_t fake_live(void)
@@ -247,6 +268,7 @@ API const weft_fake_control *weft_fake_gpu(void)
         .spoiled = fake_spoiled,
         .calls = fake_calls,
         .symbol = fake_symbol,
+        .spent_ns = fake_spent_ns,
         .live = fake_live,
         .slow_copies = fake_slow_copies,
         .stall = fake_stall,

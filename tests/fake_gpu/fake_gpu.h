@@ -22,6 +22,8 @@ typedef struct weft_fake_options {
     bool mute_captures;    /* no event can be asked for while a stream is captured, as with older ROCm */
     bool open_memory;      /* device memory can be touched at any time: quicker, and proves less */
     bool idle;             /* launches do nothing, and a comparison must see it */
+    /* What is called in place of a kernel, with all memory open; NULL: the emulation. */
+    void (*stand_in)(uint32_t kernel, uint32_t blocks, uint64_t rows);
 } weft_fake_options;
 
 #define WEFT_FAKE_DEVICES 2
@@ -35,6 +37,7 @@ typedef struct weft_fake_control {
     bool (*spoiled)(void);                 /* whether it came to that */
     uint64_t (*calls)(const char *symbol); /* since reset */
     const char *(*symbol)(uint32_t index); /* names of the functions that were called; NULL past the last */
+    uint64_t (*spent_ns)(void);            /* in the driver's functions, since reset */
     uint64_t (*live)(void);                /* contexts, modules, streams, events and blocks of memory not given back */
     uint64_t (*slow_copies)(void);         /* of host memory that is not pinned */
     void (*stall)(bool stalled);           /* no more work is done */

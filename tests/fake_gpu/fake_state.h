@@ -55,6 +55,7 @@ typedef struct fake_state {
     uint64_t random;
     uint64_t live;
     uint64_t slow_copies;
+    uint64_t spent_ns;
     bool stalled;
     int fault; /* code that every call returns from now on */
     uint64_t taken_bytes[WEFT_FAKE_DEVICES];

@@ -102,7 +102,9 @@ static void op_do(const fake_op *op)
         memset((void *)(uintptr_t)op->to, op->byte, op->bytes);
         break;
     case FAKE_LAUNCH:
-        if (fake.options.idle)
+        if (fake.options.stand_in)
+            fake.options.stand_in(op->kernel, op->blocks, op->argument);
+        if (fake.options.stand_in || fake.options.idle)
             break;
         wrong = weft_emulation_launch(&schedule, (enum weft_gpu_kernel)op->kernel, op->blocks, op->argument);
         break;

@@ -1,0 +1,286 @@
+/* Driver calls for each GiB of bf16 weights of which 1 % changed, held against tests/fake_gpu/calls.txt; and the host's
+ * time, which is printed. No kernel runs: what stands in for them writes the numbers that the host reads. Nor is there
+ * memory for weights, which only kernels would touch. The bytes of frames are the other tests' matter. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "backends/gpu/gpu.h"
+#include "backends/kernels/rows.h"
+#include "encode/encode.h"
+#include "encode/staging.h"
+#include "tests/fake_gpu/world.h"
+
+#define GIB UINT64_C(1073741824)
+
+enum { MODEL_GIBS = 8, TENSORS = 128, CHANGED = 2621, EXCEPTIONS = 210, BUCKET_BYTES = 4 << 20 };
+
+/* ---- in place of kernels */
+
+static void *at(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+static void scan_row(const weft_k_scan *row)
+{
+    const uint32_t changed = CHANGED;
+    if (row->total)
+        memcpy(at(row->total), &changed, sizeof changed);
+}
+
+/* Gaps of 100 elements on average, and exceptions of a few steps. */
+static void fast_count_row(const weft_k_fast_count *row)
+{
+    weft_k_fast_counts *counts = at(row->counts);
+    *counts = (weft_k_fast_counts){.exceptions = EXCEPTIONS};
+    for (int bit = 0; bit < 7; bit++)
+        counts->gap_ones[bit] = CHANGED / 2;
+    for (int bit = 0; bit < 4; bit++)
+        counts->rank_ones[bit] = EXCEPTIONS / 2;
+    counts->length[1] = counts->under[1] = EXCEPTIONS;
+}
+
+static void decode_part(const weft_k_part *part)
+{
+    const weft_k_decode *row = at(part->job);
+    memcpy(at(row->kept), &row->changed, sizeof row->changed);
+}
+
+static void stand_in(uint32_t kernel, uint32_t blocks, uint64_t rows)
+{
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (kernel == WEFT_GPU_KERNEL_scan)
+            scan_row((const weft_k_scan *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_fast_count)
+            fast_count_row((const weft_k_fast_count *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_decode_steps)
+            decode_part((const weft_k_part *)at(rows) + i);
+    }
+}
+
+/* ---- what was counted */
+
+typedef struct count {
+    uint64_t calls, since_ns;
+} count;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+static count count_now(const world_vendor *vendor)
+{
+    count now = {0, now_ns() - vendor->fake->spent_ns()};
+    const char *symbol;
+    for (uint32_t i = 0; (symbol = vendor->fake->symbol(i)); i++)
+        now.calls += vendor->fake->calls(symbol);
+    return now;
+}
+
+static int wrong; /* figures that the budget does not have */
+
+/* The budget is exact: what takes fewer calls is written down as well. */
+static void count_check(const world_vendor *vendor, const char *what, count since)
+{
+    const count now = count_now(vendor);
+    const double calls = (double)(now.calls - since.calls) / MODEL_GIBS;
+    const double ms = (double)(now.since_ns - since.since_ns) / 1e6 / MODEL_GIBS;
+    char line[128], name[32], kind[32];
+    double allowed = -1, budget;
+    FILE *file = fopen(WEFT_CALLS_BUDGET, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%31s %31s %lf", name, kind, &budget) == 3 && strcmp(name, vendor->driver->name) == 0 &&
+            strcmp(kind, what) == 0)
+            allowed = budget;
+    }
+    fclose(file);
+    const bool same = calls > allowed - 0.0005 && calls < allowed + 0.0005;
+    printf("%s %s: %.3f driver calls and %.3f ms of the host for each GiB\n", vendor->driver->name, what, calls, ms);
+    if (!same)
+        fprintf(stderr, "%s %s: %s has %.3f\n", vendor->driver->name, what, WEFT_CALLS_BUDGET, allowed);
+    wrong += !same;
+}
+
+/* ---- a model on a device */
+
+typedef struct model {
+    world_vendor *vendor;
+    const weft_backend *backend;
+    weft_backend_state *device;
+    weft_layout *layout;
+    weft_binding now, shadow;
+    uint64_t *delta;
+    uint8_t *frames; /* those of all runs, in a row */
+    uint64_t frames_bytes, frames_room;
+} model;
+
+static void model_open(model *m, world_vendor *vendor, const weft_backend *backend)
+{
+    static const uint64_t shape = MODEL_GIBS * GIB / TENSORS / 2;
+    static weft_tensor tensors[TENSORS];
+    static char names[TENSORS][8];
+    const weft_backend_options options = {0, "auto", 0};
+    *m = (model){.vendor = vendor, .backend = backend, .frames_room = UINT64_C(256) << 20};
+    world_load(vendor);
+    weft_fake_options fake = vendor->options;
+    fake.eager = fake.open_memory = true;
+    fake.stand_in = stand_in;
+    vendor->fake->reset(&fake);
+    vendor->fake->choose(-1);
+    for (int t = 0; t < TENSORS; t++) {
+        snprintf(names[t], sizeof names[t], "t%d", t);
+        tensors[t] = (weft_tensor){names[t], WEFT_BF16, 1, &shape};
+    }
+    assert_int_equal(weft_layout_create(tensors, TENSORS, &m->layout), WEFT_OK);
+    assert_int_equal(backend->open(&options, &m->device), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(m->layout, at(GIB), &m->now), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(m->layout, at(32 * GIB), &m->shadow), WEFT_OK);
+    m->delta = calloc(m->layout->part_count, sizeof *m->delta);
+    m->frames = malloc(m->frames_room);
+    assert_true(m->delta && m->frames);
+}
+
+static void model_close(model *m)
+{
+    free(m->frames);
+    free(m->delta);
+    weft_binding_close(&m->shadow);
+    weft_binding_close(&m->now);
+    m->backend->close(m->device);
+    weft_layout_free(m->layout);
+}
+
+/* ---- encode */
+
+static weft_status frame_keep(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
+{
+    model *m = user;
+    assert_int_equal(level, WEFT_LEVEL_FAST);
+    assert_true(bytes <= m->frames_room - m->frames_bytes);
+    memcpy(m->frames + m->frames_bytes, frame, bytes);
+    m->frames_bytes += bytes;
+    return WEFT_OK;
+}
+
+static void encode_count(model *m)
+{
+    const weft_backend_options options = {0, "auto", 0};
+    weft_parameters parameters = {0};
+    weft_encoder encoder;
+    weft_encode_pass pass = {.now = &m->now,
+                             .shadow = &m->shadow,
+                             .parameters = &parameters,
+                             .levels = 1u << WEFT_LEVEL_FAST,
+                             .delta = m->delta,
+                             .emit = frame_keep,
+                             .user = m};
+    assert_int_equal(weft_encoder_open(&encoder, m->backend, &options, m->device, m->layout, 1), WEFT_OK);
+    for (int times = 0; times < 2; times++) { /* the first pass touches memory for the first time */
+        const count since = count_now(m->vendor);
+        m->frames_bytes = 0;
+        assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
+        assert_int_equal(pass.changed, CHANGED * m->layout->unit_count);
+        if (times > 0)
+            count_check(m->vendor, "encode-fast", since);
+    }
+    weft_encoder_close(&encoder);
+}
+
+/* ---- decode and apply */
+
+/* As a rollout does: bucket by bucket, and a bucket ends before the next one begins. */
+static void bucket_decode(model *m, weft_pipeline *window, weft_staging *staging, uint64_t *used)
+{
+    const uint64_t end = *used + BUCKET_BYTES;
+    uint64_t bytes = weft_frame_measure(m->frames + *used, m->frames_bytes - *used);
+    for (; *used < m->frames_bytes && *used + bytes <= end; *used += bytes) {
+        weft_frame frame;
+        bytes = weft_frame_measure(m->frames + *used, m->frames_bytes - *used);
+        assert_int_equal(weft_frame_admit(m->layout, m->frames + *used, bytes, &frame), WEFT_OK);
+        weft_changes *changes = weft_staging_take(staging, frame.header.unit, frame.header.changed, 2);
+        assert_non_null(changes);
+        if (!weft_pipeline_next(window))
+            assert_int_equal(weft_pipeline_end(window)->status, WEFT_OK);
+        weft_pipeline_next(window)->decode = (weft_decode_job){.frame = frame,
+                                                               .base = weft_binding_view(&m->shadow, frame.header.unit),
+                                                               .changes = changes,
+                                                               .tensor_delta = m->delta};
+        weft_pipeline_begin(window, WEFT_JOB_DECODE);
+    }
+    for (const weft_job *job; (job = weft_pipeline_end(window));) {
+        assert_int_equal(job->status, WEFT_OK);
+        assert_int_equal(job->decode.changes->count, CHANGED);
+    }
+}
+
+typedef struct applied {
+    model *m;
+    weft_staging *staging;
+} applied;
+
+static void apply_fill(void *user, uint64_t list, weft_job *job)
+{
+    const applied *all = user;
+    weft_changes *changes = weft_staging_at(all->staging, list);
+    job->apply = (weft_apply_job){
+        .target = weft_binding_view(&all->m->shadow, changes->unit), .changes = changes, .stream = NULL};
+}
+
+static void apply_count(model *m)
+{
+    weft_pipeline window;
+    weft_staging staging;
+    const uint64_t bytes = m->layout->unit_count * weft_staging_need(CHANGED, 2);
+    assert_int_equal(weft_pipeline_open(&window, m->backend, m->device), WEFT_OK);
+    assert_int_equal(
+        weft_staging_open(&staging, m->backend, m->device, bytes + 64, m->layout->unit_count, "of the model"), WEFT_OK);
+    for (int times = 0; times < 2; times++) {
+        count since = count_now(m->vendor);
+        weft_staging_clear(&staging);
+        for (uint64_t used = 0; used < m->frames_bytes;)
+            bucket_decode(m, &window, &staging, &used);
+        assert_int_equal(staging.count, m->layout->unit_count);
+        if (times > 0)
+            count_check(m->vendor, "decode-fast", since);
+        since = count_now(m->vendor);
+        applied all = {m, &staging};
+        const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, NULL, &all};
+        assert_int_equal(weft_pipeline_run(&window, &apply, 0, staging.count), WEFT_OK);
+        if (times > 0)
+            count_check(m->vendor, "apply", since);
+    }
+    weft_staging_close(&staging);
+    weft_pipeline_close(&window);
+}
+
+static void calls_are_counted(void **state)
+{
+    (void)state;
+    static const weft_backend *const backends[] = {&weft_backend_cuda, &weft_backend_hip};
+    for (int v = 0; v < WORLD_VENDORS; v++) {
+        model m;
+        model_open(&m, &world[v], backends[v]);
+        encode_count(&m);
+        apply_count(&m);
+        model_close(&m);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_counted)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
