@@ -256,6 +256,7 @@ weft_status weft_gpu_open(const weft_gpu_driver *driver, const weft_backend_opti
         return weft_fail(WEFT_E_MEMORY, "%s: no memory for the backend's record", driver->name);
     made->driver = driver;
     made->budget = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
+    made->jobs_most = WEFT_GPU_JOBS;
     made->patience_ns = PATIENCE_NS;
     made->caller_ns = CALLER_NS;
     pthread_mutex_init(&made->mutex, NULL);

@@ -15,15 +15,14 @@
 #include "layout/box.h"
 #include "port/port_backend.h"
 
-#define WEFT_GPU_JOBS  64u /* jobs of a slab */
+#define WEFT_GPU_JOBS  2048u /* jobs of a slab: at 1 % changed, frames of level fast for a GiB of bf16 */
 #define WEFT_GPU_SLABS 4u
 /* Bytes of host memory for each slab: pinned, and not. */
 #define WEFT_GPU_PINNED_BYTES    (UINT64_C(80) << 20)
 #define WEFT_GPU_PLAIN_BYTES     (UINT64_C(32) << 20)
 #define WEFT_GPU_SLABS_OF_THREAD 3u
-#define WEFT_GPU_DEPTH           (2 * WEFT_GPU_JOBS)  /* jobs of a thread, which is the backends' depth */
-#define WEFT_GPU_TAKEN           (4 * WEFT_GPU_DEPTH) /* jobs of all threads */
-#define WEFT_GPU_TROUBLES        16u                  /* texts of failed jobs that are kept */
+#define WEFT_GPU_DEPTH           (2 * WEFT_GPU_JOBS) /* jobs of a thread, which is the backends' depth */
+#define WEFT_GPU_TROUBLES        16u                 /* texts of failed jobs that are kept */
 #define WEFT_GPU_ALIGN           256u
 #define WEFT_GPU_RUN_BYTES       128u /* bytes of device memory and of pinned memory, for each run in a job's view */
 #define WEFT_GPU_JOB_BYTES       (UINT64_C(15) << 20) /* bytes for the largest job without its runs */
@@ -81,7 +80,7 @@ struct weft_gpu_slab {
     weft_gpu_room device;
     weft_gpu_room pinned;
     weft_gpu_room plain;
-    void *jobs[WEFT_GPU_JOBS];
+    void *jobs[WEFT_GPU_JOBS]; /* each begins with its ticket */
     uint32_t count;
     uint32_t step; /* the kind's own; 0 at begin */
     void *plan;    /* the kind's own; NULL at begin */
@@ -99,13 +98,6 @@ struct weft_gpu_slab {
     weft_gpu_wait wait;
 };
 
-/* The result of a job, until the caller polls the job. */
-typedef struct weft_gpu_result {
-    void *job;
-    weft_status status;
-    uint32_t trouble; /* number of the job's error text, if it failed */
-} weft_gpu_result;
-
 /* Memory that was taken for core. */
 typedef struct weft_gpu_block {
     struct weft_gpu_block *next;
@@ -119,14 +111,12 @@ struct weft_gpu {
     weft_gpu_device *device;
     weft_backend_state *host; /* state of the host backend, for frames in host memory */
     uint64_t budget;          /* bytes of device memory; UINT64_MAX: none was set */
+    uint32_t jobs_most;       /* jobs of a slab, at most: WEFT_GPU_JOBS, and less in tests */
     uint64_t patience_ns;     /* longest wait in ns for work on the device */
     uint64_t caller_ns;       /* longest wait in ns for work on a caller's stream */
     pthread_mutex_t mutex;    /* guards the fields below, and the owners of slabs */
     uint64_t device_bytes;    /* bytes of device memory taken */
     weft_gpu_block *blocks;
-    weft_gpu_result results[WEFT_GPU_TAKEN];
-    uint32_t result_count;
-    uint32_t taken; /* jobs taken and not polled to their end */
     char troubles[WEFT_GPU_TROUBLES][256];
     uint32_t trouble_count;
     char why_lost[256];
@@ -186,15 +176,15 @@ void weft_gpu_memory_give(weft_gpu *gpu, void *memory);
 /* Returns the most runs of a view for which a slab has room, whatever the job. */
 uint64_t weft_gpu_runs(const weft_gpu *gpu);
 
-/* Takes a job. WEFT_AGAIN, or an error. */
+/* Takes a job, which begins with its ticket. WEFT_AGAIN, or an error. */
 weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job);
 /* Returns a job's result, once. WEFT_AGAIN if the job is not done, after a pause if nothing moved. */
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job);
 
-/* Keeps the results of a slab's jobs; those that failed share one text. Call with the mutex held. */
+/* Puts the results of a slab's jobs into their tickets; those that failed share one text. Call with the mutex held. */
 void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab);
-/* Takes a job's result, once. WEFT_AGAIN if there is none yet. */
-weft_status weft_gpu_result_take(weft_gpu *gpu, const void *job);
+/* Returns a job's result. WEFT_AGAIN if there is none yet. */
+weft_status weft_gpu_result_of(weft_gpu *gpu, const weft_ticket *ticket);
 
 /* Waits until no work is left on a slab's stream, or the device is lost. */
 void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab);

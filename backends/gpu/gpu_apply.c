@@ -8,8 +8,8 @@ typedef struct swap_job {
 } swap_job;
 
 typedef struct swap_plan {
-    weft_gpu_sheet rows, results;
-    uint32_t *mismatch; /* one of each job */
+    weft_gpu_sheet rows, results; /* the results are in front of the rows, zero at first */
+    uint32_t *mismatch;           /* one of each job */
 } swap_plan;
 
 static weft_gpu_need swap_need(const swap_job *job)
@@ -23,9 +23,7 @@ static weft_gpu_need swap_need(const swap_job *job)
 static weft_gpu_need batch_need(void)
 {
     const uint64_t results = WEFT_GPU_JOBS * sizeof(uint32_t) + WEFT_GPU_ALIGN;
-    return (weft_gpu_need){.device = results + WEFT_GPU_ALIGN,
-                           .pinned = results + WEFT_GPU_ALIGN,
-                           .plain = sizeof(swap_plan) + WEFT_GPU_ALIGN};
+    return (weft_gpu_need){.device = results, .pinned = results, .plain = sizeof(swap_plan) + WEFT_GPU_ALIGN};
 }
 
 static swap_job apply_of(const void *job)
@@ -76,12 +74,11 @@ static weft_status swap_begin(weft_gpu *gpu, weft_gpu_slab *slab, swap_job (*of)
         const swap_job job = of(slab->jobs[i]);
         rows += swap_need(&job).device;
     }
-    plan->rows = weft_gpu_sheet_open(slab, rows, true);
-    plan->results = weft_gpu_sheet_open(slab, WEFT_GPU_JOBS * sizeof(uint32_t), true);
+    const uint64_t results = weft_gpu_row_bytes(slab->count * sizeof(uint32_t));
+    plan->rows = weft_gpu_sheet_open(slab, results + rows, true);
+    plan->results = weft_gpu_sheet_part(&plan->rows, results);
     const uint32_t blocks = rows_put(slab, plan, of, &parts);
-    weft_status status = weft_gpu_clear(gpu, slab, plan->results.address, plan->results.used);
-    if (status == WEFT_OK)
-        status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
+    weft_status status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, kernel, blocks, parts);
     if (status == WEFT_OK)

@@ -32,8 +32,8 @@ static weft_gpu_need decode_need(const weft_gpu *gpu, const void *job)
 {
     (void)gpu;
     if (!job)
-        return (weft_gpu_need){.device = 3 * WEFT_GPU_ALIGN,
-                               .pinned = 2 * WEFT_GPU_ALIGN,
+        return (weft_gpu_need){.device = 2 * WEFT_GPU_ALIGN,
+                               .pinned = WEFT_GPU_ALIGN,
                                .plain = sizeof(weft_gpu_decode_plan) + WEFT_GPU_ALIGN};
     const weft_gpu_frame_bytes bytes = weft_gpu_frame_need(job);
     return (weft_gpu_need){.device = bytes.rows + bytes.results + bytes.scratch, .pinned = bytes.rows + bytes.results};
@@ -48,8 +48,8 @@ static void sheets_open(weft_gpu_slab *slab, weft_gpu_decode_plan *plan)
         sum.results += bytes.results;
         sum.scratch += bytes.scratch;
     }
-    plan->rows = weft_gpu_sheet_open(slab, sum.rows, true);
-    plan->results = weft_gpu_sheet_open(slab, sum.results, true);
+    plan->rows = weft_gpu_sheet_open(slab, sum.results + sum.rows, true);
+    plan->results = weft_gpu_sheet_part(&plan->rows, sum.results);
     plan->scratch = weft_gpu_sheet_open(slab, sum.scratch, false);
 }
 
@@ -105,9 +105,7 @@ static weft_status decode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     frames_plan(slab, plan);
     for (int cut = 0; cut < WEFT_GPU_CUTS; cut++)
         cuts[cut] = cut_plan(plan, slab->count, (weft_gpu_cut)cut);
-    weft_status status = weft_gpu_clear(gpu, slab, plan->results.address, plan->results.used);
-    if (status == WEFT_OK)
-        status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
+    weft_status status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
     for (size_t i = 0; i < sizeof launches / sizeof *launches && status == WEFT_OK; i++) {
         const cut_rows *cut = &cuts[launches[i].cut];
         status = weft_gpu_launch(gpu, slab, launches[i].kernel, cut->blocks, cut->address);

@@ -5,8 +5,9 @@
 #include "backends/gpu/gpu_decode.h"
 #include "base/status.h"
 
-/* Rows and arrays of a frame: each may lose so much to alignment. */
-#define TAKES 128u
+/* Rows and arrays of a frame, and those of its results: each may lose so much to alignment. */
+#define TAKES         128u
+#define TAKES_RESULTS 4u
 /* Classes of a part's elements. */
 #define PLANES_BYTES (UINT64_C(16) * WEFT_GPU_BLOCK)
 
@@ -49,7 +50,8 @@ weft_gpu_frame_bytes weft_gpu_frame_need(const weft_decode_job *job)
         .rows = waste + sizeof(weft_k_decode) + sizeof(weft_k_tight) + weft_gpu_view_bytes(&job->base) +
                 WEFT_TIGHT_LISTS * sizeof(weft_k_list) + WEFT_K_EXPONENTS + job->frame.header.payload_bytes +
                 parts_most(job) * sizeof(weft_k_part),
-        .results = waste + (WEFT_K_LAUNCHES + 1 + changes) * sizeof(uint32_t) + job->base.run_count * sizeof(uint64_t),
+        .results = TAKES_RESULTS * WEFT_GPU_ROW_ALIGN + (WEFT_K_LAUNCHES + 1 + changes) * sizeof(uint32_t) +
+                   job->base.run_count * sizeof(uint64_t),
         .scratch = waste + scratch_most(job)};
 }
 
@@ -159,7 +161,7 @@ static void tight_scratch(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, 
     tight->starts = words_take(&plan->scratch, (parts + 1) * WEFT_K_CLASSES);
     tight->bounds = weft_gpu_sheet_take(&plan->scratch, (parts + 1) * WEFT_K_CLASSES * sizeof(weft_k_bound), NULL);
     tight->states = weft_gpu_sheet_take(&plan->scratch, row->changed, NULL);
-    tight->large = words_take(&plan->results, changes); /* which is cleared */
+    tight->large = words_take(&plan->results, changes); /* which are zero */
     tight->coded = words_take(&plan->scratch, changes);
     row->lengths = words_take(&plan->scratch, changes);
     row->tail_most = row->changed;

@@ -24,6 +24,8 @@ struct weft_gpu_device {
 weft_status weft_gpu_device_open(const weft_gpu_vendor *vendor, int number, weft_gpu_device **device);
 void weft_gpu_device_close(weft_gpu_device *device);
 void weft_gpu_device_abandon(weft_gpu_device *device);
+void weft_gpu_device_hold(weft_gpu_device *device);
+void weft_gpu_device_release(weft_gpu_device *device);
 int weft_gpu_device_number(const weft_gpu_device *device);
 const char *weft_gpu_device_image(const weft_gpu_device *device);
 weft_status weft_gpu_device_memory_take(weft_gpu_device *device, uint64_t bytes, uint64_t *address);
@@ -50,7 +52,8 @@ weft_status weft_gpu_device_fail(weft_gpu_device *device, const char *call, int 
 /* True if a code means that the call is not allowed while a graph is captured. */
 bool weft_gpu_is_of_capture(int code);
 /* Makes the device current, for calls that belong to no thread's capture of a graph. Otherwise a capture would refuse
- * many of these calls, and end. Returns a code; call leave if the code is WEFT_GPU_DONE. */
+ * many of these calls, and end. Returns a code; call leave if the code is WEFT_GPU_DONE. Neither does anything on a
+ * thread that holds the device. */
 int weft_gpu_device_enter(const weft_gpu_device *device, weft_gpu_entry *entry);
 void weft_gpu_device_leave(const weft_gpu_device *device, weft_gpu_entry *entry);
 /* Loads the first image that the driver takes, and finds every kernel in it. Errors: WEFT_E_MISSING, the device's. */
@@ -73,6 +76,8 @@ weft_status weft_gpu_device_image_load(weft_gpu_device *device);
         .in_use = NAME##_in_use,                                                                                       \
         .close = weft_gpu_device_close,                                                                                \
         .abandon = weft_gpu_device_abandon,                                                                            \
+        .hold = weft_gpu_device_hold,                                                                                  \
+        .release = weft_gpu_device_release,                                                                            \
         .number = weft_gpu_device_number,                                                                              \
         .image = weft_gpu_device_image,                                                                                \
         .memory_take = weft_gpu_device_memory_take,                                                                    \

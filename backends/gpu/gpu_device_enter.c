@@ -23,7 +23,12 @@ weft_status weft_gpu_device_fail(weft_gpu_device *device, const char *call, int 
                      device->number, call, meaning, code);
 }
 
-int weft_gpu_device_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
+/* The device that the thread holds, how often, and the state of the thread before. */
+static _Thread_local const weft_gpu_device *held;
+static _Thread_local unsigned held_times;
+static _Thread_local weft_gpu_entry held_entry;
+
+static int enter(const weft_gpu_device *device, weft_gpu_entry *entry)
 {
     int code = device->vendor->enter(device, entry);
     if (code != WEFT_GPU_DONE)
@@ -35,8 +40,39 @@ int weft_gpu_device_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
     return code;
 }
 
-void weft_gpu_device_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
+static void leave(const weft_gpu_device *device, weft_gpu_entry *entry)
 {
     device->calls->capture_mode(&entry->capture_mode);
     device->vendor->leave(device, entry);
+}
+
+int weft_gpu_device_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
+{
+    return held == device ? WEFT_GPU_DONE : enter(device, entry);
+}
+
+void weft_gpu_device_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
+{
+    if (held != device)
+        leave(device, entry);
+}
+
+void weft_gpu_device_hold(weft_gpu_device *device)
+{
+    if (held == device) {
+        held_times++;
+    } else if (!held && enter(device, &held_entry) == WEFT_GPU_DONE) {
+        held = device;
+        held_times = 1;
+    } else {
+        device->vendor->forget(device->calls);
+    }
+}
+
+void weft_gpu_device_release(weft_gpu_device *device)
+{
+    if (held != device || --held_times > 0)
+        return;
+    held = NULL;
+    leave(device, &held_entry);
 }

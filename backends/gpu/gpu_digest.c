@@ -2,8 +2,9 @@
 #include "backends/gpu/gpu_sheet.h"
 
 typedef struct digest_plan {
-    weft_gpu_sheet rows, sums;
-    uint64_t *sum; /* of each run of each job, those without elements too */
+    weft_gpu_sheet rows, sums; /* the sums are in front of the rows, zero at first */
+    uint64_t first;            /* address of the first row */
+    uint64_t *sum;             /* of each run of each job, those without elements too */
 } digest_plan;
 
 static uint32_t run_rows(const weft_run *run)
@@ -24,7 +25,7 @@ static weft_gpu_need digest_need(const weft_gpu *gpu, const void *job)
     (void)gpu;
     if (!job)
         return (weft_gpu_need){
-            .device = 2 * WEFT_GPU_ALIGN, .pinned = 2 * WEFT_GPU_ALIGN, .plain = sizeof(digest_plan) + WEFT_GPU_ALIGN};
+            .device = WEFT_GPU_ALIGN, .pinned = WEFT_GPU_ALIGN, .plain = sizeof(digest_plan) + WEFT_GPU_ALIGN};
     const weft_view *view = &((const weft_digest_job *)job)->view;
     const uint64_t bytes = weft_gpu_row_bytes(view_rows(view) * sizeof(weft_k_digest)) +
                            weft_gpu_row_bytes(view->run_count * sizeof(uint64_t));
@@ -45,8 +46,10 @@ static void sheets_open(weft_gpu_slab *slab, digest_plan *plan)
         rows += view_rows(view) * sizeof(weft_k_digest);
         sums += view->run_count * sizeof(uint64_t);
     }
-    plan->rows = weft_gpu_sheet_open(slab, weft_gpu_row_bytes(rows), true);
-    plan->sums = weft_gpu_sheet_open(slab, weft_gpu_row_bytes(sums), true);
+    rows = weft_gpu_row_bytes(rows);
+    sums = weft_gpu_row_bytes(sums);
+    plan->rows = weft_gpu_sheet_open(slab, sums + rows, true);
+    plan->sums = weft_gpu_sheet_part(&plan->rows, sums);
 }
 
 static weft_k_digest *run_put(weft_k_digest *row, const weft_view *view, const weft_run *run, uint64_t sum)
@@ -67,7 +70,7 @@ static weft_k_digest *run_put(weft_k_digest *row, const weft_view *view, const w
 static uint32_t rows_put(weft_gpu_slab *slab, digest_plan *plan)
 {
     void *rows, *sums;
-    weft_gpu_sheet_take(&plan->rows, plan->rows.bytes, &rows);
+    plan->first = weft_gpu_sheet_take(&plan->rows, plan->rows.bytes - plan->rows.used, &rows);
     uint64_t sum = weft_gpu_sheet_take(&plan->sums, plan->sums.bytes, &sums);
     weft_k_digest *row = rows;
     plan->sum = sums;
@@ -84,11 +87,9 @@ static weft_status digest_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     digest_plan *plan = slab->plan = weft_gpu_take_plain(slab, sizeof *plan);
     sheets_open(slab, plan);
     const uint32_t blocks = rows_put(slab, plan);
-    weft_status status = weft_gpu_clear(gpu, slab, plan->sums.address, plan->sums.used);
+    weft_status status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
     if (status == WEFT_OK)
-        status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
-    if (status == WEFT_OK)
-        status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_digest, blocks, plan->rows.address);
+        status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_digest, blocks, plan->first);
     if (status == WEFT_OK)
         status = weft_gpu_sheet_fetch(gpu, slab, &plan->sums);
     return status == WEFT_OK ? WEFT_AGAIN : status;

@@ -6,7 +6,8 @@
  * marks (events) are the driver's handles. A caller's stream (NULL: the default one) may be given for a stream. Every
  * call leaves the thread's current device and context as they were, and any thread may call. Only give and close wait
  * for work on the device, and they are for a device at rest. A thread that captures a stream into a graph meanwhile is
- * not disturbed.
+ * not disturbed. Each of these promises costs a call of the driver, before and after: a thread that makes several calls
+ * holds the device meanwhile.
  *
  * The driver decides the errors (weft_fail), with the call's name and the driver's own word: WEFT_E_MEMORY (device or
  * pinned memory is out), WEFT_E_STATE (not while a graph is captured), WEFT_E_DEVICE (all else: the device is lost to
@@ -36,6 +37,11 @@ typedef struct weft_gpu_driver {
     void (*close)(weft_gpu_device *device);
     /* Closes a device without a call of the driver, because its work does not end. Its memory stays taken. */
     void (*abandon)(weft_gpu_device *device);
+
+    /* Between the two the device is current on the calling thread, whose calls need not make it so. They may be
+     * nested. A hold that fails does nothing: the calls fail by themselves. */
+    void (*hold)(weft_gpu_device *device);
+    void (*release)(weft_gpu_device *device);
 
     /* Return the number of the open device, and the name of the loaded image. */
     int (*number)(const weft_gpu_device *device);

@@ -78,25 +78,27 @@ static uint64_t rows_bytes(const weft_gpu_slab *slab)
     uint64_t bytes = slab->count * sizeof(weft_k_scan) + 4 * WEFT_GPU_ROW_ALIGN;
     for (uint32_t i = 0; i < slab->count; i++) {
         const weft_encode_job *job = slab->jobs[i];
-        bytes += weft_gpu_pair_needs(&job->now, &job->shadow).rows;
+        const weft_gpu_pair_need need = weft_gpu_pair_needs(&job->now, &job->shadow);
+        bytes += need.rows + need.pieces * sizeof(uint64_t);
     }
     return bytes;
 }
 
-/* Digests of all jobs stand in one array. */
-static void sums_make(weft_gpu_batch *batch)
+/* Digests of all jobs stand in one array, which goes to the device with the rows. */
+static void sums_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < batch->slab->count; i++)
         count += batch->encodings[i].pair.sum_count;
-    batch->sums_bytes = count * sizeof(uint64_t);
-    batch->sums = weft_gpu_take_device(batch->slab, batch->sums_bytes);
-    batch->host_sums = weft_gpu_take_pinned(batch->slab, batch->sums_bytes, NULL);
+    void *sums;
+    batch->sums = weft_gpu_sheet_part(rows, count * sizeof(uint64_t));
+    weft_gpu_sheet_take(&batch->sums, count * sizeof(uint64_t), &sums);
+    const uint64_t *host = sums;
     count = 0;
     for (uint32_t i = 0; i < batch->slab->count; i++) {
         weft_gpu_encoding *encoding = &batch->encodings[i];
-        encoding->sums = batch->host_sums + count;
-        encoding->device_sums = batch->sums + count * sizeof(uint64_t);
+        encoding->sums = host + count;
+        encoding->device_sums = batch->sums.address + count * sizeof(uint64_t);
         count += encoding->pair.sum_count;
     }
 }
@@ -108,7 +110,7 @@ static weft_status diff_launch(weft_gpu_batch *batch)
     weft_gpu_sheet rows = weft_gpu_sheet_open(slab, rows_bytes(slab), true);
     uint64_t scans, totals;
     const uint64_t tiles = pairs_make(batch, &rows);
-    sums_make(batch);
+    sums_make(batch, &rows);
     batch->totals = weft_gpu_take_pinned(slab, slab->count * sizeof(uint32_t), &totals);
     weft_k_scan *scan = weft_gpu_rows_add(&rows, slab->count * sizeof *scan, &scans);
     for (uint32_t i = 0; i < slab->count; i++)
@@ -116,8 +118,6 @@ static weft_status diff_launch(weft_gpu_batch *batch)
                                 .total = totals + i * sizeof(uint32_t),
                                 .count = batch->encodings[i].pair.slices};
     weft_status status = weft_gpu_sheet_send(gpu, slab, &rows);
-    if (status == WEFT_OK)
-        status = weft_gpu_clear(gpu, slab, batch->sums, batch->sums_bytes);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_diff, tiles_all(slab) * WEFT_K_SLICES, tiles);
     if (status == WEFT_OK)

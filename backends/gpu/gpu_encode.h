@@ -83,10 +83,9 @@ typedef struct weft_gpu_encoding {
 typedef struct weft_gpu_batch {
     weft_gpu *gpu;
     weft_gpu_slab *slab;
-    weft_gpu_encoding *encodings; /* encodings, one for each job */
-    const uint32_t *totals;       /* changes of each job, on the host */
-    uint64_t sums, sums_bytes;    /* all digests, on the device */
-    const uint64_t *host_sums;
+    weft_gpu_encoding *encodings;      /* encodings, one for each job */
+    const uint32_t *totals;            /* changes of each job, on the host */
+    weft_gpu_sheet sums;               /* all digests, zero at first */
     uint32_t first, end;               /* jobs of the round */
     uint64_t device_used, pinned_used; /* bytes used of the slab before the round */
     uint64_t payload, payload_used;    /* payloads of the round's frames, on the device */

@@ -241,7 +241,7 @@ weft_status weft_gpu_round_lists(weft_gpu_batch *batch)
     if (status == WEFT_OK)
         status = tight_launch(batch, &tight);
     if (status == WEFT_OK)
-        status = weft_gpu_copy(gpu, slab, (uint64_t)(uintptr_t)batch->host_sums, batch->sums, batch->sums_bytes);
+        status = weft_gpu_sheet_fetch(gpu, slab, &batch->sums);
     return status;
 }
 

@@ -1,36 +1,22 @@
 /* gpu_queue.c - the queue: takes jobs, collects them, sends them to the device, and returns their results. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/gpu_wait.h"
 #include "base/status.h"
 
-#define PAUSE_NS 20000
-#define STEP_NS  UINT64_C(1000000000) /* counts of a wait between two times of asking, at most */
-
-/* The device's time is the system's, whatever clock the session goes by. */
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
-static void pause_briefly(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-}
+#define STEP_NS UINT64_C(1000000000) /* counts of a wait between two times of asking, at most */
 
 static void wait_begin(weft_gpu_wait *wait)
 {
-    *wait = (weft_gpu_wait){.asked_ns = now_ns()};
+    *wait = (weft_gpu_wait){.asked_ns = weft_gpu_now_ns()};
 }
 
 /* True if the wait was too long. Call this before asking whether the work is done. */
 static bool wait_ends(weft_gpu_wait *wait, uint64_t most_ns)
 {
-    const uint64_t now = now_ns(), step = now - wait->asked_ns;
+    const uint64_t now = weft_gpu_now_ns(), step = now - wait->asked_ns;
     wait->waited_ns += step < STEP_NS ? step : STEP_NS;
     wait->asked_ns = now;
     return wait->waited_ns > most_ns;
@@ -146,8 +132,9 @@ void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab)
     for (int tries = 0; tries < 2 && status != WEFT_OK && !atomic_load(&gpu->hung); tries++)
         status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
     wait_begin(&slab->wait);
-    while (status == WEFT_OK && slab_ask(gpu, slab) == WEFT_AGAIN)
-        pause_briefly();
+    for (uint64_t asked = weft_gpu_now_ns(); status == WEFT_OK && slab_ask(gpu, slab) == WEFT_AGAIN;
+         asked = weft_gpu_now_ns())
+        weft_gpu_wait_after(asked);
 }
 
 /* Work on the stream may still write to the jobs' memory, so it must end first. */
@@ -226,6 +213,7 @@ static bool fence_step(weft_gpu *gpu, weft_gpu_slab *slab)
 
 static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
 {
+    gpu->driver->hold(gpu->device);
     slab_stage(gpu, slab, WEFT_GPU_ORDERED);
     wait_begin(&slab->wait);
     slab->fenced = false;
@@ -235,6 +223,7 @@ static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
         fence_step(gpu, slab);
     else
         slab_run(gpu, slab);
+    gpu->driver->release(gpu->device);
 }
 
 /* True if the slab moved on. */
@@ -253,8 +242,13 @@ static bool slabs_step(weft_gpu *gpu)
 {
     bool moved = false;
     uint32_t index = 0;
-    for (weft_gpu_slab *slab; (slab = slab_under_way(gpu, &index));)
+    weft_gpu_slab *slab = slab_under_way(gpu, &index);
+    if (!slab)
+        return false;
+    gpu->driver->hold(gpu->device);
+    for (; slab; slab = slab_under_way(gpu, &index))
         moved |= slab_step(gpu, slab);
+    gpu->driver->release(gpu->device);
     return moved;
 }
 
@@ -284,8 +278,9 @@ static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
         if (wait_ends(&wait, most_ns))
             return weft_fail(WEFT_E_TIMEOUT, "%s device %d: jobs of other threads kept it busy for %.0f s",
                              gpu->driver->name, gpu->driver->number(gpu->device), (double)most_ns / 1e9);
+        const uint64_t asked = weft_gpu_now_ns();
         if (!slabs_step(gpu))
-            pause_briefly();
+            weft_gpu_wait_after(asked);
     }
     return WEFT_OK;
 }
@@ -317,7 +312,7 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void
     const weft_gpu_need need = kind->need(gpu, job);
     *slab = slab_filling(gpu);
     if (*slab && ((*slab)->kind != kind || (*slab)->caller != caller || (*slab)->ordered != ordered ||
-                  (*slab)->count == WEFT_GPU_JOBS || !need_fits(*slab, &need))) {
+                  (*slab)->count == gpu->jobs_most || !need_fits(*slab, &need))) {
         slab_launch(gpu, *slab);
         *slab = NULL;
     }
@@ -337,64 +332,44 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void
                      (double)(*slab)->plain.bytes / 1e6);
 }
 
-static bool job_count(weft_gpu *gpu)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    bool room = gpu->taken < WEFT_GPU_TAKEN;
-    gpu->taken += room;
-    pthread_mutex_unlock(&gpu->mutex);
-    return room;
-}
-
-static void job_uncount(weft_gpu *gpu)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    gpu->taken--;
-    pthread_mutex_unlock(&gpu->mutex);
-}
-
 weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
 {
     weft_gpu_slab *slab = NULL;
     if (atomic_load(&gpu->lost))
         return lost_fail(gpu);
-    if (!job_count(gpu))
-        return weft_fail(WEFT_E_STATE, "%s: %u jobs were submitted and never polled", gpu->driver->name,
-                         WEFT_GPU_TAKEN);
     weft_status status = slab_for(gpu, kind, job, &slab);
-    if (status != WEFT_OK) {
-        job_uncount(gpu);
+    if (status != WEFT_OK)
         return status;
-    }
+    *(weft_ticket *)job = (weft_ticket){.status = WEFT_AGAIN, .batch = (uint32_t)(slab - gpu->slabs)};
     slab->status[slab->count] = WEFT_OK;
     slab->jobs[slab->count++] = job;
-    if (slab->count == WEFT_GPU_JOBS)
+    if (slab->count == gpu->jobs_most)
         slab_launch(gpu, slab);
     return WEFT_AGAIN;
 }
 
 /* True if a slab that is being filled must go: one of its jobs is polled, or the device has nothing else to do. */
-static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const void *job)
+static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const weft_ticket *ticket)
 {
     uint32_t index = 0;
-    for (uint32_t i = 0; i < slab->count; i++) {
-        if (slab->jobs[i] == job)
-            return true;
-    }
-    return !slab_under_way(gpu, &index);
+    return &gpu->slabs[ticket->batch] == slab || !slab_under_way(gpu, &index);
 }
 
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job)
 {
-    weft_status status = weft_gpu_result_take(gpu, job);
+    const weft_ticket *ticket = job;
+    weft_status status = weft_gpu_result_of(gpu, ticket);
     if (status != WEFT_AGAIN)
         return status;
+    const uint64_t asked = weft_gpu_now_ns();
     weft_gpu_slab *slab = slab_filling(gpu);
-    if (slab && slab_is_due(gpu, slab, job))
+    gpu->driver->hold(gpu->device);
+    if (slab && slab_is_due(gpu, slab, ticket))
         slab_launch(gpu, slab);
     bool moved = slabs_step(gpu);
-    status = weft_gpu_result_take(gpu, job);
+    gpu->driver->release(gpu->device);
+    status = weft_gpu_result_of(gpu, ticket);
     if (status == WEFT_AGAIN && !moved)
-        pause_briefly();
+        weft_gpu_wait_after(asked);
     return status;
 }

@@ -1,4 +1,4 @@
-/* gpu_results.c - jobs that are done, until they are asked for. */
+/* gpu_results.c - what became of jobs stands in their tickets, and the error texts here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,35 +17,25 @@ void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab)
     const uint32_t trouble = gpu->trouble_count;
     if (slab->trouble[0])
         memcpy(gpu->troubles[gpu->trouble_count++ % WEFT_GPU_TROUBLES], slab->trouble, sizeof slab->trouble);
-    for (uint32_t i = 0; i < slab->count; i++)
-        gpu->results[gpu->result_count++] =
-            (weft_gpu_result){.job = slab->jobs[i], .status = slab->status[i], .trouble = trouble};
+    for (uint32_t i = 0; i < slab->count; i++) {
+        weft_ticket *ticket = slab->jobs[i];
+        ticket->status = slab->status[i];
+        ticket->trouble = trouble;
+    }
 }
 
 /* Repeats a failed job's error for the polling thread, which may have decided others since. */
-static weft_status result_tell(const weft_gpu *gpu, const weft_gpu_result *result, char *trouble)
+weft_status weft_gpu_result_of(weft_gpu *gpu, const weft_ticket *ticket)
 {
-    bool kept = gpu->trouble_count - result->trouble <= WEFT_GPU_TROUBLES;
-    snprintf(trouble, sizeof gpu->troubles[0], "%s",
-             kept ? gpu->troubles[result->trouble % WEFT_GPU_TROUBLES] : "a job on the device failed");
-    return result->status;
-}
-
-weft_status weft_gpu_result_take(weft_gpu *gpu, const void *job)
-{
-    char trouble[sizeof gpu->troubles[0]] = "";
-    weft_status status = WEFT_AGAIN;
+    char trouble[sizeof gpu->troubles[0]];
+    if (ticket->status >= WEFT_OK)
+        return ticket->status;
     pthread_mutex_lock(&gpu->mutex);
-    for (uint32_t i = 0; i < gpu->result_count && status == WEFT_AGAIN; i++) {
-        weft_gpu_result *result = &gpu->results[i];
-        if (result->job != job)
-            continue;
-        status = result->status == WEFT_OK ? WEFT_OK : result_tell(gpu, result, trouble);
-        *result = gpu->results[--gpu->result_count];
-        gpu->taken--;
-    }
+    const bool kept = gpu->trouble_count - ticket->trouble <= WEFT_GPU_TROUBLES;
+    snprintf(trouble, sizeof trouble, "%s",
+             kept ? gpu->troubles[ticket->trouble % WEFT_GPU_TROUBLES] : "a job on the device failed");
     pthread_mutex_unlock(&gpu->mutex);
-    if (status < WEFT_OK && strcmp(weft_last_error(), trouble) != 0)
-        return weft_fail_quiet(status, "%s", trouble);
-    return status;
+    if (strcmp(weft_last_error(), trouble) != 0)
+        return weft_fail_quiet(ticket->status, "%s", trouble);
+    return ticket->status;
 }

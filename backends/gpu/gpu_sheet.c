@@ -1,6 +1,8 @@
 /* gpu_sheet.c - rows for a batch. */
 #include "backends/gpu/gpu_sheet.h"
 
+#include <string.h>
+
 weft_gpu_sheet weft_gpu_sheet_open(weft_gpu_slab *slab, uint64_t bytes, bool mirrored)
 {
     weft_gpu_sheet sheet = {.address = weft_gpu_take_device(slab, bytes), .bytes = bytes};
@@ -16,6 +18,15 @@ uint64_t weft_gpu_sheet_take(weft_gpu_sheet *sheet, uint64_t bytes, void **row)
     if (row)
         *row = sheet->host + at;
     return sheet->address + at;
+}
+
+weft_gpu_sheet weft_gpu_sheet_part(weft_gpu_sheet *sheet, uint64_t bytes)
+{
+    const uint64_t at = sheet->used, whole = weft_gpu_row_bytes(bytes);
+    sheet->used += whole;
+    memset(sheet->host + at, 0, whole);
+    return (weft_gpu_sheet){
+        .host = sheet->host + at, .pinned = sheet->pinned + at, .address = sheet->address + at, .bytes = whole};
 }
 
 weft_status weft_gpu_sheet_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_sheet *sheet)

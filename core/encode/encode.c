@@ -37,7 +37,8 @@ static uint64_t room_bytes(const weft_layout *layout)
 
 uint64_t weft_encoder_need(const weft_layout *layout, uint32_t workers, uint32_t depth)
 {
-    const uint64_t batch = depth > 1 ? 2ull * depth * WEFT_LEVEL_COUNT * layout->largest_frame : 0;
+    const uint64_t places = depth < WEFT_ENCODE_PLACES ? depth : WEFT_ENCODE_PLACES;
+    const uint64_t batch = depth > 1 ? 2 * places * WEFT_LEVEL_COUNT * layout->largest_frame : 0;
     workers = depth > 1 ? 1 : workers;
     return workers * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_worker) + sizeof(weft_survey) +
                       WEFT_ENCODE_AHEAD * sizeof(weft_encode_turn)) +
@@ -153,7 +154,8 @@ void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_
 static weft_status base_digest(const weft_encoder *encoder, const weft_encode_worker *worker, uint64_t unit,
                                uint32_t units)
 {
-    weft_digest_job job = {weft_binding_span(encoder->pass->shadow, unit, units), encoder->pass->digests};
+    weft_digest_job job = {.view = weft_binding_span(encoder->pass->shadow, unit, units),
+                           .tensor_delta = encoder->pass->digests};
     if (!encoder->pass->digests)
         return WEFT_OK;
     return weft_backend_wait(encoder->backend, worker->device, encoder->backend->digest(worker->device, &job), &job);

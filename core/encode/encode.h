@@ -10,6 +10,8 @@
 
 /* So many runs a worker may have made whose turn has not come: one that is late keeps no other from working. */
 #define WEFT_ENCODE_AHEAD 4u
+/* With a backend that takes several jobs at once: frames of the largest size that there is room for at each level. */
+#define WEFT_ENCODE_PLACES 128u
 
 /* Takes a frame; called in the order of the units at each level, from one worker at a time. */
 typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);

@@ -1,14 +1,29 @@
-/* encode_batch.c - the pass for backends that take several jobs at once: as many runs as they take are with them. */
+/* encode_batch.c - the pass for backends that take several jobs at once: as many runs as they take are with them.
+ *
+ * The rooms for frames are those of WEFT_ENCODE_PLACES frames of the largest size. A pass begins with so many places.
+ * When frames turn out to be small, more and smaller places are laid out in the same rooms. A frame that is too large
+ * for its place takes the pass back to the frame's run, with the large places again. */
 #include "base/mem.h"
 #include "base/status.h"
 #include "encode/encode.h"
+
+/* Frames of a ring that are looked at before more places are laid out, and the room that a place then has, in frames of
+ * the largest size among those. */
+#define SEEN_LEAST WEFT_ENCODE_PLACES
+#define SPARE      4u
 
 /* Jobs of runs, each with room of its own for the frame that it makes at each level. */
 typedef struct weft_encode_ring {
     weft_pipeline *window;
     weft_frame_sink *sinks; /* WEFT_LEVEL_COUNT for each place in the window */
     uint8_t *room[WEFT_LEVEL_COUNT];
-    uint64_t stride; /* of a room's places */
+    uint64_t bytes;   /* of a room */
+    uint64_t largest; /* bytes of the largest frame there can be */
+    uint64_t stride;  /* of a room's places */
+    uint32_t places;  /* at most the window's depth */
+    uint32_t seen;    /* jobs that ended since the places were laid out */
+    uint64_t most;    /* bytes of their largest frame */
+    bool full;        /* a frame did not fit */
 } weft_encode_ring;
 
 typedef struct weft_encode_batch {
@@ -19,26 +34,68 @@ typedef struct weft_encode_batch {
 
 /* ---- open */
 
+static uint32_t places_least(const weft_encode_ring *ring)
+{
+    return ring->window->depth < WEFT_ENCODE_PLACES ? ring->window->depth : WEFT_ENCODE_PLACES;
+}
+
+/* Lays the places out anew; no job is under way. */
+static void ring_lay(weft_encode_ring *ring, uint32_t places)
+{
+    ring->places = places;
+    ring->stride = places == places_least(ring) ? ring->largest : ring->bytes / places;
+    ring->seen = 0;
+    ring->most = 0;
+    ring->full = false;
+}
+
 static weft_status ring_open(weft_encode_ring *ring, weft_pipeline *window, uint64_t largest_frame)
 {
     bool got = true;
     ring->window = window;
-    ring->stride = largest_frame ? largest_frame : 1;
+    ring->largest = largest_frame ? largest_frame : 1;
+    ring->bytes = places_least(ring) * ring->largest;
     ring->sinks = weft_mem_take((uint64_t)window->depth * WEFT_LEVEL_COUNT, sizeof *ring->sinks);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        ring->room[level] = weft_mem_map(window->depth * ring->stride); /* pages never touched cost nothing */
+        ring->room[level] = weft_mem_map(ring->bytes); /* pages never touched cost nothing */
         got = got && ring->room[level];
     }
+    ring_lay(ring, places_least(ring));
     return got && ring->sinks ? WEFT_OK
-                              : weft_fail(WEFT_E_MEMORY, "no memory for the frames of %u runs of units", window->depth);
+                              : weft_fail(WEFT_E_MEMORY, "no memory for the frames of %u runs of units", ring->places);
 }
 
 static void ring_close(weft_encode_ring *ring)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (ring->room[level])
-            weft_mem_unmap(ring->room[level], ring->window->depth * ring->stride);
+            weft_mem_unmap(ring->room[level], ring->bytes);
     weft_mem_give(ring->sinks);
+}
+
+/* Returns how many places the frames so far allow. */
+static uint32_t ring_wider(const weft_encode_ring *ring)
+{
+    const uint64_t each = ring->most > 0 ? SPARE * ring->most : 1, places = ring->bytes / each;
+    return places < ring->window->depth ? (uint32_t)places : ring->window->depth;
+}
+
+/* True if the ring is to be emptied for more places, because there can be twice as many. */
+static bool ring_turns(const weft_encode_ring *ring)
+{
+    return ring->seen == SEEN_LEAST && ring_wider(ring) / 2 >= ring->places;
+}
+
+/* Notes the frames of a job that ended. Those of each SEEN_LEAST jobs are judged together. */
+static void ring_see(weft_encode_ring *ring, const weft_encode_job *job)
+{
+    if (ring->seen == SEEN_LEAST && !ring_turns(ring))
+        ring->seen = ring->most = 0;
+    ring->seen += ring->seen < SEEN_LEAST;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        ring->full |= job->levels >> level & 1 && job->sinks[level].full;
+        ring->most = job->frame_bytes[level] > ring->most ? job->frame_bytes[level] : ring->most;
+    }
 }
 
 weft_status weft_encode_batch_open(weft_encoder *encoder)
@@ -72,10 +129,11 @@ static bool span_begin(const weft_encoder *encoder, weft_encode_ring *ring, uint
                        uint32_t levels)
 {
     const weft_encode_pass *pass = encoder->pass;
-    weft_job *job = weft_pipeline_next(ring->window);
+    const weft_pipeline *window = ring->window;
+    weft_job *job = window->begun - window->ended < ring->places ? weft_pipeline_next(ring->window) : NULL;
     if (!job)
         return false;
-    const uint64_t place = (uint64_t)(job - ring->window->jobs);
+    const uint64_t place = window->begun % ring->places;
     weft_frame_sink *sinks = ring->sinks + place * WEFT_LEVEL_COUNT;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         sinks[level] = (weft_frame_sink){.data = ring->room[level] + place * ring->stride, .capacity = ring->stride};
@@ -132,28 +190,66 @@ static weft_status units_encode(const weft_encoder *encoder, const weft_encode_j
 
 /* ---- the pass */
 
+/* The units of a pass that are with the backend: from `ended` to before `begun`. */
+typedef struct batch_course {
+    uint64_t begun, ended;
+} batch_course;
+
+/* Begins runs while there are places. A ring that is to have other places takes none. */
+static void runs_begin(const weft_encoder *encoder, weft_encode_ring *ring, batch_course *course)
+{
+    const weft_encode_pass *pass = encoder->pass;
+    const weft_layout *layout = encoder->layout;
+    if (course->begun == course->ended && ring_turns(ring))
+        ring_lay(ring, ring_wider(ring));
+    for (uint32_t units; course->begun < layout->unit_count && !ring_turns(ring); course->begun += units) {
+        units = weft_layout_run(layout, course->begun, pass->parameters->run_shift);
+        if (!span_begin(encoder, ring, course->begun, units, pass->levels))
+            break;
+    }
+}
+
+/* Goes back to the oldest run, whose frame did not fit. What was made since is made again. */
+static void runs_again(const weft_encoder *encoder, weft_encode_ring *ring, batch_course *course)
+{
+    weft_pipeline_drop(ring->window);
+    weft_encode_delta_clear(encoder->layout, encoder->pass->delta, course->ended,
+                            (uint32_t)(course->begun - course->ended));
+    course->begun = course->ended;
+    ring_lay(ring, places_least(ring));
+}
+
+/* Ends the oldest run. */
+static weft_status run_end(weft_encoder *encoder, weft_encode_pass *pass, batch_course *course)
+{
+    weft_encode_ring *ring = &encoder->batch->runs;
+    const weft_job *job = weft_pipeline_end(ring->window);
+    if (job->status == WEFT_OK)
+        ring_see(ring, &job->encode);
+    if (ring->full) {
+        runs_again(encoder, ring, course);
+        return WEFT_OK;
+    }
+    course->ended = job->encode.now.unit + (uint64_t)job->encode.now.units;
+    weft_status status = job_end(pass, job);
+    if (status == WEFT_OK && job->encode.alone)
+        status = units_encode(encoder, &job->encode);
+    if (status == WEFT_OK && pass->moved)
+        status = pass->moved(pass->user, course->ended);
+    return status;
+}
+
 weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
-    const weft_layout *layout = encoder->layout;
     weft_encode_ring *ring = &encoder->batch->runs;
     weft_status status = WEFT_OK;
-    uint64_t unit = 0, end = 0;
+    batch_course course = {0, 0};
     encoder->pass = pass;
     pass->changed = 0;
     pass->diff_ms = pass->encode_ms = 0;
-    while (status == WEFT_OK && end < layout->unit_count) {
-        for (uint32_t units; unit < layout->unit_count; unit += units) {
-            units = weft_layout_run(layout, unit, pass->parameters->run_shift);
-            if (!span_begin(encoder, ring, unit, units, pass->levels))
-                break;
-        }
-        const weft_job *job = weft_pipeline_end(ring->window);
-        end = job->encode.now.unit + (uint64_t)job->encode.now.units;
-        status = job_end(pass, job);
-        if (status == WEFT_OK && job->encode.alone)
-            status = units_encode(encoder, &job->encode);
-        if (status == WEFT_OK && pass->moved)
-            status = pass->moved(pass->user, end);
+    while (status == WEFT_OK && course.ended < encoder->layout->unit_count) {
+        runs_begin(encoder, ring, &course);
+        status = run_end(encoder, pass, &course);
     }
     weft_pipeline_drop(ring->window);
     return status;

@@ -57,7 +57,7 @@ typedef struct digests {
 static void digest_fill(void *user, uint64_t unit, weft_job *job)
 {
     const digests *d = user;
-    job->digest = (weft_digest_job){weft_binding_view(d->weights, unit), d->sums};
+    job->digest = (weft_digest_job){.view = weft_binding_view(d->weights, unit), .tensor_delta = d->sums};
 }
 
 static weft_status digest(const weft_proof *proof, weft_pipeline *window, uint64_t first, uint64_t end, uint64_t *sums)

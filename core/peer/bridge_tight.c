@@ -92,12 +92,12 @@ static weft_status block_survey(const work *w, uint64_t unit, uint32_t units, vo
     weft_rebuilder *r = w->bridge->rebuilder;
     weft_status status = WEFT_OK;
     for (uint64_t at = unit; at < unit + units && status == WEFT_OK; at++) {
-        weft_survey_job job = {weft_binding_view(&r->target.bound, at),
-                               weft_binding_view(&r->base.bound, at),
-                               plan->count,
-                               plan->stride,
-                               w->bridge->encoder.surveys,
-                               NULL};
+        weft_survey_job job = {.now = weft_binding_view(&r->target.bound, at),
+                               .shadow = weft_binding_view(&r->base.bound, at),
+                               .count = plan->count,
+                               .stride = plan->stride,
+                               .survey = w->bridge->encoder.surveys,
+                               .stream = NULL};
         status = weft_backend_wait(backend, w->bridge->device, backend->survey(w->bridge->device, &job), &job);
     }
     return status;

@@ -154,7 +154,10 @@ static bool enter_calm(const weft_rebuilder_owner *owner)
     return false;
 }
 
-/* Copies the block out of the shadow, under the lock for as many units as one window holds. Errors: WEFT_AGAIN, because
+/* Units that are copied out of the shadow at one time under the lock. */
+#define UNITS_LOCKED 128u
+
+/* Copies the block out of the shadow. Errors: WEFT_AGAIN, because
  * a publish came in between. */
 static weft_status copy_block(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
@@ -166,8 +169,7 @@ static weft_status copy_block(weft_rebuilder *r, uint64_t order, uint64_t unit, 
         if (i == 0)
             place_block(publisher, order, unit, shift, image);
         bool same = publisher->newest.order == image->order;
-        units = image->units - i < publisher->shadow.bridge_loads.depth ? image->units - i
-                                                                        : publisher->shadow.bridge_loads.depth;
+        units = image->units - i < UNITS_LOCKED ? image->units - i : UNITS_LOCKED;
         weft_status status = weft_shadow_read(&publisher->shadow, &publisher->shadow.bridge_loads, image->unit + i,
                                               units, false, weft_image_at(layout, image, image->unit + i));
         leave(&r->owner);

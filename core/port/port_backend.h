@@ -29,7 +29,7 @@
 #include "codec/survey.h"
 #include "layout/layout.h"
 
-#define WEFT_BACKEND_ABI 4u
+#define WEFT_BACKEND_ABI 5u
 
 /* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
  * to those that hand it on. */
@@ -70,6 +70,14 @@ typedef struct weft_changes {
     void *after;        /* new bits */
 } weft_changes;
 
+/* The first member of every job that can be taken. It is the backend's while it has the job, which so needs no table of
+ * the jobs that it has. */
+typedef struct weft_ticket {
+    weft_status status; /* the job's, once it is done */
+    uint32_t batch;
+    uint32_t trouble; /* number of the job's error text */
+} weft_ticket;
+
 /* The destination of frames of one level, in a row; the backend never writes past `capacity`. */
 typedef struct weft_frame_sink {
     uint8_t *data;
@@ -83,6 +91,7 @@ typedef struct weft_frame_sink {
  * written, and the caller codes its units one by one. No frame is larger than largest_frame. Jobs that are with the
  * backend at once have separate sinks. */
 typedef struct weft_encode_job {
+    weft_ticket ticket;
     weft_view now;                     /* the weights */
     weft_view shadow;                  /* the bits published last */
     const weft_parameters *parameters; /* parameters of the update; NULL: the default ones */
@@ -109,6 +118,7 @@ static inline bool weft_encode_fits(const weft_encode_job *job, uint64_t payload
 /* decode: turns an admitted frame into changes against `base`, which is only read, and proves that every position is in
  * range and in order. A `full` frame, of new bits or of steps, yields only the elements that differ. */
 typedef struct weft_decode_job {
+    weft_ticket ticket;
     weft_frame frame;
     weft_view base;                    /* weights of the frame's units */
     const weft_parameters *parameters; /* parameters of the update, for level tight; NULL: the default ones */
@@ -120,6 +130,7 @@ typedef struct weft_decode_job {
 /* apply: writes `after` and keeps in `before` the bits that were really there, so that undo is exact. `mismatch` is set
  * if an element was not `before`; the caller then undoes what it applied. A job that fails has done all or nothing. */
 typedef struct weft_apply_job {
+    weft_ticket ticket;
     weft_view target;
     weft_changes *changes;
     void *stream; /* the caller's stream */
@@ -128,6 +139,7 @@ typedef struct weft_apply_job {
 
 /* undo: writes `before` back. */
 typedef struct weft_undo_job {
+    weft_ticket ticket;
     weft_view target;
     const weft_changes *changes;
     void *stream;
@@ -135,18 +147,21 @@ typedef struct weft_undo_job {
 
 /* digest: adds every element's term to its part's word. */
 typedef struct weft_digest_job {
+    weft_ticket ticket;
     weft_view view;
     uint64_t *tensor_delta;
 } weft_digest_job;
 
 /* load: copies a view to dense bytes, the payload of a full frame. store: copies dense bytes to the view unchanged. */
 typedef struct weft_load_job {
+    weft_ticket ticket;
     weft_view view;
     uint8_t *bytes; /* count * width bytes, in host memory or memory of kind DEVICE */
     void *stream;   /* the caller's stream, on which the view was written */
 } weft_load_job;
 
 typedef struct weft_store_job {
+    weft_ticket ticket;
     weft_view view;
     const uint8_t *bytes;
     void *stream;
@@ -155,6 +170,7 @@ typedef struct weft_store_job {
 /* survey: counts a sample of one unit's elements, from which parameters are chosen (codec/chooser.h). The sample is
  * `count` elements of every `stride`, from the first on; both are multiples of 64. */
 typedef struct weft_survey_job {
+    weft_ticket ticket;
     weft_view now;
     weft_view shadow;
     uint32_t count, stride;

@@ -34,8 +34,9 @@ static void undo_fill(void *user, uint64_t list, weft_job *job)
 {
     weft_rollout *rollout = ((const commit *)user)->rollout;
     const weft_changes *changes = weft_staging_at(&rollout->stage.staging, list);
-    job->undo = (weft_undo_job){weft_binding_span(&rollout->current.weights, changes->unit, changes->units), changes,
-                                rollout->stage.stream};
+    job->undo = (weft_undo_job){.target = weft_binding_span(&rollout->current.weights, changes->unit, changes->units),
+                                .changes = changes,
+                                .stream = rollout->stage.stream};
 }
 
 static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
@@ -68,9 +69,9 @@ weft_status weft_stage_apply(weft_rollout *rollout)
 static void image_fill(void *user, uint64_t unit, weft_job *job)
 {
     const weft_rollout *rollout = user;
-    job->store =
-        (weft_store_job){weft_binding_view(&rollout->current.weights, unit),
-                         weft_binding_view(&rollout->stage.image_binding, unit).runs[0].data, rollout->stage.stream};
+    job->store = (weft_store_job){.view = weft_binding_view(&rollout->current.weights, unit),
+                                  .bytes = weft_binding_view(&rollout->stage.image_binding, unit).runs[0].data,
+                                  .stream = rollout->stage.stream};
 }
 
 static weft_status commit_image(weft_rollout *rollout)

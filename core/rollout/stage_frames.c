@@ -184,9 +184,10 @@ static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s%s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), steps ? " of steps" : "",
                          (unsigned long long)rollout->arriving.book.next_unit);
-    weft_pipeline_next(window)->store =
-        (weft_store_job){weft_binding_view(weft_stage_target(&rollout->current, &rollout->stage), frame->header.unit),
-                         frame->payload, rollout->stage.stream};
+    weft_pipeline_next(window)->store = (weft_store_job){
+        .view = weft_binding_view(weft_stage_target(&rollout->current, &rollout->stage), frame->header.unit),
+        .bytes = frame->payload,
+        .stream = rollout->stage.stream};
     weft_pipeline_begin(window, WEFT_JOB_STORE);
     rollout->arriving.book.next_unit++;
     return WEFT_OK;

@@ -11,7 +11,8 @@ static weft_status compare(weft_rollout *rollout, uint64_t unit, char name[WEFT_
 {
     weft_session *session = rollout->session;
     uint64_t first = weft_part_of_unit(rollout->layout, unit), count = rollout->layout->units[unit].tensor_count;
-    weft_digest_job job = {weft_binding_view(&rollout->current.weights, unit), rollout->current.fresh};
+    weft_digest_job job = {.view = weft_binding_view(&rollout->current.weights, unit),
+                           .tensor_delta = rollout->current.fresh};
     memset(rollout->current.fresh + first, 0, count * sizeof *rollout->current.fresh);
     weft_status status =
         weft_backend_wait(session->backend, session->device, session->backend->digest(session->device, &job), &job);

@@ -87,7 +87,7 @@ typedef struct digests {
 static void digest_fill(void *user, uint64_t unit, weft_job *job)
 {
     const digests *d = user;
-    job->digest = (weft_digest_job){weft_binding_view(d->binding, unit), d->digests};
+    job->digest = (weft_digest_job){.view = weft_binding_view(d->binding, unit), .tensor_delta = d->digests};
 }
 
 weft_status weft_session_digest(weft_pipeline *window, const weft_binding *binding, uint64_t *sums, uint64_t *root)

@@ -90,12 +90,12 @@ static weft_status block_survey(tightening *t, uint64_t unit, uint32_t units)
     weft_recorder *recorder = recorder_of(t);
     weft_status status = WEFT_OK;
     for (uint64_t at = unit; at < unit + units && status == WEFT_OK; at++) {
-        weft_survey_job job = {weft_binding_view(&recorder->rebuilder.target.bound, at),
-                               weft_binding_view(&recorder->rebuilder.base.bound, at),
-                               t->plan.count,
-                               t->plan.stride,
-                               recorder->encoder.surveys,
-                               NULL};
+        weft_survey_job job = {.now = weft_binding_view(&recorder->rebuilder.target.bound, at),
+                               .shadow = weft_binding_view(&recorder->rebuilder.base.bound, at),
+                               .count = t->plan.count,
+                               .stride = t->plan.stride,
+                               .survey = recorder->encoder.surveys,
+                               .stream = NULL};
         status = weft_backend_wait(recorder->backend, recorder->device,
                                    recorder->backend->survey(recorder->device, &job), &job);
     }

@@ -12,7 +12,9 @@ static void undo(weft_update_prover *prover, uint64_t count)
     weft_backend_state *device = prover->pass.workers[0].device;
     while (count-- > 0) {
         const weft_changes *changes = weft_staging_at(prover->staging, count);
-        weft_undo_job job = {weft_binding_span(&prover->base, changes->unit, changes->units), changes, NULL};
+        weft_undo_job job = {.target = weft_binding_span(&prover->base, changes->unit, changes->units),
+                             .changes = changes,
+                             .stream = NULL};
         weft_backend_wait(backend, device, backend->undo(device, &job), &job);
     }
 }

@@ -16,7 +16,7 @@ static weft_status digest_group(weft_update_pass *pass, weft_update_worker *work
     digester *d = pass->user;
     weft_status status = WEFT_OK;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
-        weft_digest_job job = {weft_binding_view(&d->binding, unit), d->parts};
+        weft_digest_job job = {.view = weft_binding_view(&d->binding, unit), .tensor_delta = d->parts};
         status = weft_backend_wait(pass->backend, worker->device, pass->backend->digest(worker->device, &job), &job);
     }
     return status;

@@ -92,7 +92,7 @@ static weft_status base_judge(sums *s)
     const weft_version *base = &s->file->header.base;
     weft_status status = WEFT_OK;
     for (uint64_t unit = 0; unit < s->layout->unit_count && status == WEFT_OK; unit++) {
-        weft_digest_job job = {weft_binding_view(&s->base, unit), s->discard};
+        weft_digest_job job = {.view = weft_binding_view(&s->base, unit), .tensor_delta = s->discard};
         status = weft_backend_wait(s->pass.backend, s->pass.workers[0].device,
                                    s->pass.backend->digest(s->pass.workers[0].device, &job), &job);
     }

@@ -157,12 +157,12 @@ static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_su
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {
         const weft_binding *now = m->back ? &m->base : &m->moved, *shadow = m->back ? &m->moved : &m->base;
-        weft_survey_job job = {weft_binding_view(now, unit + i),
-                               weft_binding_view(shadow, unit + i),
-                               plan.count,
-                               plan.stride,
-                               survey,
-                               NULL};
+        weft_survey_job job = {.now = weft_binding_view(now, unit + i),
+                               .shadow = weft_binding_view(shadow, unit + i),
+                               .count = plan.count,
+                               .stride = plan.stride,
+                               .survey = survey,
+                               .stream = NULL};
         status = weft_backend_wait(backend, device, backend->survey(device, &job), &job);
     }
     return status;

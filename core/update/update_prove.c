@@ -103,7 +103,7 @@ static weft_status prove_group(weft_update_pass *pass, weft_update_worker *worke
     weft_status status = WEFT_OK;
     uint64_t begun = weft_clock_ns(), middle;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
-        weft_digest_job job = {weft_binding_view(&prover->base, unit), prover->digests};
+        weft_digest_job job = {.view = weft_binding_view(&prover->base, unit), .tensor_delta = prover->digests};
         status = weft_backend_wait(pass->backend, worker->device, pass->backend->digest(worker->device, &job), &job);
     }
     middle = weft_clock_ns();

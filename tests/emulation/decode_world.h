@@ -8,7 +8,7 @@
 #include "tests/support/unit_pair.h"
 
 #define WORLD_TENSORS 400u
-#define WORLD_FRAMES  WEFT_GPU_JOBS
+#define WORLD_FRAMES  64u
 
 typedef struct decode_world {
     weft_layout *layout;

@@ -40,6 +40,11 @@ static void inline_driver_close(weft_gpu_device *device)
     free(device);
 }
 
+static void inline_driver_hold(weft_gpu_device *device)
+{
+    (void)device;
+}
+
 static int inline_driver_number(const weft_gpu_device *device)
 {
     return device->number;
@@ -146,13 +151,14 @@ static bool inline_driver_in_use(void)
 #define INLINE_DRIVER(title)                                                                                           \
     {                                                                                                                  \
         .name = (title), .probe = inline_driver_probe, .open = inline_driver_open, .close = inline_driver_close,       \
-        .abandon = inline_driver_close, .number = inline_driver_number, .image = inline_driver_image,                  \
-        .memory_take = inline_driver_memory_take, .memory_give = inline_driver_memory_give,                            \
-        .pinned_take = inline_driver_pinned_take, .pinned_give = inline_driver_pinned_give,                            \
-        .stream_take = inline_driver_handle_take, .stream_give = inline_driver_handle_give,                            \
-        .copy = inline_driver_copy, .clear = inline_driver_clear, .launch = inline_driver_launch,                      \
-        .mark_take = inline_driver_handle_take, .mark_give = inline_driver_handle_give, .mark = inline_driver_mark,    \
-        .reached = inline_driver_reached, .reaches = inline_driver_reaches, .in_use = inline_driver_in_use             \
+        .abandon = inline_driver_close, .hold = inline_driver_hold, .release = inline_driver_hold,                     \
+        .number = inline_driver_number, .image = inline_driver_image, .memory_take = inline_driver_memory_take,        \
+        .memory_give = inline_driver_memory_give, .pinned_take = inline_driver_pinned_take,                            \
+        .pinned_give = inline_driver_pinned_give, .stream_take = inline_driver_handle_take,                            \
+        .stream_give = inline_driver_handle_give, .copy = inline_driver_copy, .clear = inline_driver_clear,            \
+        .launch = inline_driver_launch, .mark_take = inline_driver_handle_take,                                        \
+        .mark_give = inline_driver_handle_give, .mark = inline_driver_mark, .reached = inline_driver_reached,          \
+        .reaches = inline_driver_reaches, .in_use = inline_driver_in_use                                               \
     }
 
 #endif

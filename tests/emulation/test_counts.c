@@ -71,9 +71,9 @@ static void digests_check(weft_gpu *gpu, const unit_pair *pair)
     weft_digest_job jobs[UNITS];
     const uint64_t units = pair->layout->unit_count;
     for (uint64_t u = 0; u < units; u++) {
-        weft_digest_job host = {weft_binding_view(&pair->base_binding, u), wanted};
+        weft_digest_job host = {.view = weft_binding_view(&pair->base_binding, u), .tensor_delta = wanted};
         assert_int_equal(weft_backend_host.digest(pair->state, &host), WEFT_OK);
-        jobs[u] = (weft_digest_job){weft_binding_view(&pair->live_binding, u), found};
+        jobs[u] = (weft_digest_job){.view = weft_binding_view(&pair->live_binding, u), .tensor_delta = found};
         assert_int_equal(weft_gpu_submit(gpu, &weft_gpu_digest, &jobs[u]), WEFT_AGAIN);
     }
     for (uint64_t u = 0; u < units; u++)

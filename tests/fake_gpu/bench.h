@@ -5,13 +5,14 @@
 #include "tests/fake_gpu/sums.h"
 #include "tests/fake_gpu/world.h"
 
-#define BENCH_ELEMENTS 300u /* of a job */
+#define BENCH_ELEMENTS 300u  /* of a job */
+#define BENCH_JOBS     1025u /* at once, at most */
 
 typedef struct bench_state {
     world_vendor *vendor;
     weft_gpu *gpu;
-    uint32_t elements[BENCH_ELEMENTS + WEFT_GPU_TAKEN + 1]; /* job i has those from i on */
-    uint64_t there;                                         /* they lie in the device's memory */
+    uint32_t elements[BENCH_ELEMENTS + BENCH_JOBS]; /* job i has those from i on */
+    uint64_t there;                                 /* they lie in the device's memory */
 } bench_state;
 
 extern bench_state bench;

@@ -5,6 +5,7 @@
 #include "backends/gpu/gpu.h"
 
 typedef struct sums_job {
+    weft_ticket ticket;
     uint64_t data; /* device address of elements of 4 bytes */
     uint32_t count;
     bool ordered;

@@ -12,30 +12,31 @@
 
 #include <cmocka.h>
 
+#include "backends/gpu/gpu_wait.h"
 #include "base/status.h"
 #include "tests/fake_gpu/bench.h"
 
 #define MIB UINT64_C(1048576)
 
-/* More than a slab takes, asked for in the order of taking and against it. */
+/* More than slabs take, asked for in the order of taking and against it. */
 static void sums_come_out(void **state)
 {
     (void)state;
     enum { JOBS = 140 };
     static sums_job jobs[JOBS];
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 4; round++) {
         bench_open(round % 2, 11 + (uint64_t)round, 0);
+        bench.gpu->jobs_most = round < 2 ? 64 : 9;
         for (uint32_t i = 0; i < JOBS; i++) {
             jobs[i] = bench_job(i);
             assert_int_equal(weft_gpu_submit(bench.gpu, i % 50 < 25 ? &sums_kind : &sums_other_kind, &jobs[i]),
                              WEFT_AGAIN);
         }
         for (uint32_t i = 0; i < JOBS; i++) {
-            uint32_t k = round < 1 ? i : JOBS - 1 - i;
+            uint32_t k = round % 2 < 1 ? i : JOBS - 1 - i;
             assert_int_equal(bench_poll(&jobs[k]), WEFT_OK);
             bench_check(&jobs[k], k);
         }
-        assert_int_equal(bench.gpu->taken, 0);
         bench_close();
     }
 }
@@ -86,22 +87,60 @@ static void rooms_are_kept(void **state)
     bench_close();
 }
 
+/* As many jobs as slabs take, of which some are asked for. */
 static void nobody_asks(void **state)
 {
     (void)state;
-    static sums_job jobs[WEFT_GPU_TAKEN + 1];
+    static sums_job jobs[BENCH_JOBS];
     bench_open(WORLD_CUDA, 7, 0);
-    for (uint32_t i = 0; i < WEFT_GPU_TAKEN; i++) {
+    bench.gpu->jobs_most = 64;
+    for (uint32_t i = 0; i < BENCH_JOBS; i++) {
         jobs[i] = bench_job(i);
         assert_int_equal(weft_gpu_submit(bench.gpu, i % 97 ? &sums_idle_kind : &sums_kind, &jobs[i]), WEFT_AGAIN);
     }
-    jobs[WEFT_GPU_TAKEN] = bench_job(0);
-    assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[WEFT_GPU_TAKEN]), WEFT_E_STATE);
-    for (uint32_t i = 0; i < WEFT_GPU_TAKEN; i += 97) {
+    for (uint32_t i = 0; i < BENCH_JOBS; i += 97) {
         assert_int_equal(bench_poll(&jobs[i]), WEFT_OK);
         bench_check(&jobs[i], i);
     }
-    bench_close(); /* with results that were never taken */
+    bench_close(); /* with results that were never asked for */
+}
+
+/* A slab full of jobs, as many as it can take. */
+static void slabs_are_filled(void **state)
+{
+    (void)state;
+    static sums_job jobs[WEFT_GPU_JOBS + 1];
+    for (int v = 0; v < WORLD_VENDORS; v++) {
+        bench_open(v, 17 + (uint64_t)v, 0);
+        for (uint32_t i = 0; i <= WEFT_GPU_JOBS; i++) {
+            jobs[i] = bench_job(i % BENCH_JOBS);
+            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
+        }
+        for (uint32_t i = 0; i <= WEFT_GPU_JOBS; i++) {
+            assert_int_equal(bench_poll(&jobs[i]), WEFT_OK);
+            bench_check(&jobs[i], i % BENCH_JOBS);
+        }
+        bench_close();
+    }
+}
+
+/* The law of waiting, by a clock of its own: questions of 2 us that are all asked in vain. */
+static void waiting_is_cheap(void **state)
+{
+    (void)state;
+    enum { ASK = 2000, SECOND = 1000000000 };
+    weft_gpu_credit credit = {0};
+    uint64_t now = 5ull * SECOND, core = 0, first_sleep = 0;
+    while (now < 7ull * SECOND) {
+        const uint64_t sleep = weft_gpu_credit_use(&credit, now, now + ASK);
+        now += ASK + sleep;
+        core += ASK + (sleep ? WEFT_GPU_WAIT_SLEEP : 0);
+        first_sleep = first_sleep || !sleep ? first_sleep : core;
+        assert_true(sleep <= WEFT_GPU_WAIT_LONGEST);
+    }
+    assert_true(first_sleep > WEFT_GPU_WAIT_CREDIT / 2);
+    assert_true(core <= WEFT_GPU_WAIT_CREDIT + 2ull * SECOND / WEFT_GPU_WAIT_SHARE);
+    assert_int_equal(weft_gpu_credit_use(&credit, now + SECOND, now + SECOND + ASK), 0);
 }
 
 static void *thread_run(void *from)
@@ -298,12 +337,13 @@ static void host_keeps_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_come_out),  cmocka_unit_test(one_job_fails),
-        cmocka_unit_test(rooms_are_kept), cmocka_unit_test(nobody_asks),
-        cmocka_unit_test(threads_share),  cmocka_unit_test(device_hangs),
-        cmocka_unit_test(kernel_faults),  cmocka_unit_test(memory_is_counted),
-        cmocka_unit_test(device_is_full), cmocka_unit_test(reasons_are_the_threads_own),
-        cmocka_unit_test(host_keeps_out),
+        cmocka_unit_test(sums_come_out),    cmocka_unit_test(one_job_fails),
+        cmocka_unit_test(rooms_are_kept),   cmocka_unit_test(nobody_asks),
+        cmocka_unit_test(threads_share),    cmocka_unit_test(device_hangs),
+        cmocka_unit_test(kernel_faults),    cmocka_unit_test(memory_is_counted),
+        cmocka_unit_test(device_is_full),   cmocka_unit_test(reasons_are_the_threads_own),
+        cmocka_unit_test(host_keeps_out),   cmocka_unit_test(slabs_are_filled),
+        cmocka_unit_test(waiting_is_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

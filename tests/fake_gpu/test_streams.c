@@ -198,10 +198,10 @@ static void own_memory_has_no_order(void **state)
         const weft_view view = {.runs = &run, .run_count = 1, .count = BENCH_ELEMENTS, .units = 1, .width = 4};
         void *stream = stream_stalled(), *gone = bench.vendor->fake->stream_take(0);
         bench.vendor->fake->stream_give(gone);
-        weft_store_job store = {view, (const uint8_t *)bench.elements, gone};
-        weft_load_job load = {view, dense, stream};
+        weft_store_job store = {.view = view, .bytes = (const uint8_t *)bench.elements, .stream = gone};
+        weft_load_job load = {.view = view, .bytes = dense, .stream = stream};
         uint64_t sum = 0, expected = sums_expected(bench.elements, BENCH_ELEMENTS);
-        weft_digest_job digest = {view, &sum};
+        weft_digest_job digest = {.view = view, .tensor_delta = &sum};
         bench.gpu->caller_ns = 0;
         bench.vendor->fake->queue_write(NULL, bench.there, bench.elements, bytes);
         bench.vendor->fake->stream_stall(NULL, true);

@@ -262,12 +262,12 @@ void fuzz_survey(fuzz_world *world)
     const weft_survey_plan plan = weft_survey_plan_for(world->layout->elements, 1u << WEFT_LEVEL_TIGHT);
     memset(&survey, 0, sizeof(survey));
     for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
-        weft_survey_job job = {weft_binding_view(&world->target_binding, unit),
-                               weft_binding_view(&world->base_binding, unit),
-                               plan.count,
-                               plan.stride,
-                               &survey,
-                               NULL};
+        weft_survey_job job = {.now = weft_binding_view(&world->target_binding, unit),
+                               .shadow = weft_binding_view(&world->base_binding, unit),
+                               .count = plan.count,
+                               .stride = plan.stride,
+                               .survey = &survey,
+                               .stream = NULL};
         pair_must(weft_backend_host.survey(sets[0], &job), "survey");
     }
     weft_parameters_choose(&survey, 1u << WEFT_LEVEL_TIGHT, &chosen);
@@ -277,7 +277,7 @@ void fuzz_survey(fuzz_world *world)
 void fuzz_digest(const fuzz_world *world, const weft_binding *binding, uint64_t digests[FUZZ_PARTS])
 {
     for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
-        weft_digest_job job = {weft_binding_view(binding, unit), digests};
+        weft_digest_job job = {.view = weft_binding_view(binding, unit), .tensor_delta = digests};
         pair_must(weft_backend_host.digest(sets[0], &job), "digest");
     }
 }

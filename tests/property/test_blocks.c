@@ -130,7 +130,8 @@ static void dense_and_digest(trial *t)
     for (uint64_t u = 0; u < t->layout->unit_count; u++) {
         weft_load_job image = {.view = weft_binding_view(&t->base_image, u), .bytes = dense},
                       boxes = {.view = weft_binding_view(&t->from_boxes, u), .bytes = boxed};
-        weft_digest_job a = {image.view, wanted}, b = {boxes.view, found};
+        weft_digest_job a = {.view = image.view, .tensor_delta = wanted},
+                        b = {.view = boxes.view, .tensor_delta = found};
         weft_backend_host.load(t->state, &image);
         weft_backend_host.load(t->state, &boxes);
         assert_memory_equal(dense, boxed, (uint64_t)image.view.count * image.view.width);
@@ -156,18 +157,18 @@ static void surveys(trial *t)
 {
     weft_survey *counted = pair_memory(2 * sizeof *counted);
     for (uint64_t u = 0; u < t->layout->unit_count; u++) {
-        weft_survey_job image = {weft_binding_view(&t->target_image, u),
-                                 weft_binding_view(&t->base_image, u),
-                                 128,
-                                 512,
-                                 &counted[0],
-                                 NULL},
-                        boxes = {weft_binding_view(&t->to_boxes, u),
-                                 weft_binding_view(&t->from_boxes, u),
-                                 128,
-                                 512,
-                                 &counted[1],
-                                 NULL};
+        weft_survey_job image = {.now = weft_binding_view(&t->target_image, u),
+                                 .shadow = weft_binding_view(&t->base_image, u),
+                                 .count = 128,
+                                 .stride = 512,
+                                 .survey = &counted[0],
+                                 .stream = NULL},
+                        boxes = {.now = weft_binding_view(&t->to_boxes, u),
+                                 .shadow = weft_binding_view(&t->from_boxes, u),
+                                 .count = 128,
+                                 .stride = 512,
+                                 .survey = &counted[1],
+                                 .stream = NULL};
         weft_backend_host.survey(t->state, &image);
         weft_backend_host.survey(t->state, &boxes);
     }
@@ -225,7 +226,7 @@ static void apply(trial *t, uint64_t unit, uint32_t units, bool stay)
 {
     const weft_view view = weft_binding_span(&t->from_boxes, unit, units);
     weft_apply_job job = {.target = view, .changes = &t->changes[1]};
-    weft_undo_job undo = {view, &t->changes[1], NULL};
+    weft_undo_job undo = {.target = view, .changes = &t->changes[1], .stream = NULL};
     assert_int_equal(weft_backend_host.apply(t->state, &job), WEFT_OK);
     assert_false(job.mismatch);
     assert_int_equal(weft_backend_host.apply(t->state, &job), WEFT_OK);

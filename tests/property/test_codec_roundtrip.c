@@ -26,7 +26,7 @@ static digests digest_of(unit_pair *pair, const weft_binding *binding)
 {
     digests sum = {{0}};
     for (uint64_t u = 0; u < pair->layout->unit_count; u++) {
-        weft_digest_job job = {weft_binding_view(binding, u), sum.word};
+        weft_digest_job job = {.view = weft_binding_view(binding, u), .tensor_delta = sum.word};
         assert_int_equal(weft_backend_host.digest(pair->state, &job), WEFT_OK);
     }
     return sum;

@@ -84,7 +84,7 @@ static weft_status apply_do(weft_backend_state *host, weft_apply_job *job)
 static weft_status undo_do(weft_backend_state *host, const weft_undo_job *job)
 {
     weft_changes changes = changes_reach(job->changes);
-    weft_undo_job own = {view_reach(&job->target), &changes, NULL};
+    weft_undo_job own = {.target = view_reach(&job->target), .changes = &changes, .stream = NULL};
     weft_status status = weft_backend_host.undo(host, &own);
     view_end(&own.target);
     return status;
@@ -92,7 +92,7 @@ static weft_status undo_do(weft_backend_state *host, const weft_undo_job *job)
 
 static weft_status digest_do(weft_backend_state *host, const weft_digest_job *job)
 {
-    weft_digest_job own = {view_reach(&job->view), job->tensor_delta};
+    weft_digest_job own = {.view = view_reach(&job->view), .tensor_delta = job->tensor_delta};
     weft_status status = weft_backend_host.digest(host, &own);
     view_end(&own.view);
     return status;

@@ -102,7 +102,7 @@ static inline void digests_add_up(const world *w, const uint64_t *base, const ui
     weft_backend_state *state;
     pair_must(weft_backend_host.open(&(weft_backend_options){-1, "auto", 0}, &state), "backend");
     for (uint64_t unit = 0; unit < w->layout->unit_count; unit++) {
-        weft_digest_job job = {weft_binding_view(&w->now, unit), target};
+        weft_digest_job job = {.view = weft_binding_view(&w->now, unit), .tensor_delta = target};
         pair_must(weft_backend_host.digest(state, &job), "digest");
     }
     for (uint64_t part = 0; part < w->layout->part_count; part++)

@@ -142,7 +142,7 @@ static inline void pair_restore(unit_pair *pair, const weft_binding *from)
     uint8_t *dense = pair_memory(1 << 20);
     for (uint64_t u = 0; u < pair->layout->unit_count; u++) {
         weft_load_job load = {.view = weft_binding_view(from, u), .bytes = dense};
-        weft_store_job store = {weft_binding_view(&pair->live_binding, u), dense, NULL};
+        weft_store_job store = {.view = weft_binding_view(&pair->live_binding, u), .bytes = dense, .stream = NULL};
         weft_backend_host.load(pair->state, &load);
         weft_backend_host.store(pair->state, &store);
     }

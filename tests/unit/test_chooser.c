@@ -308,12 +308,12 @@ static void alternating_populations_are_seen(void **state)
         pair_open(&pair, &seed, WEFT_BF16, &size, 1, "auto");
         for (uint64_t i = 0; i < size; i++)
             pair_put(pair.base, i, (100 + i % period) << 7, 2);
-        weft_survey_job job = {weft_binding_view(&pair.target_binding, 0),
-                               weft_binding_view(&pair.base_binding, 0),
-                               256,
-                               256,
-                               &survey,
-                               NULL};
+        weft_survey_job job = {.now = weft_binding_view(&pair.target_binding, 0),
+                               .shadow = weft_binding_view(&pair.base_binding, 0),
+                               .count = 256,
+                               .stride = 256,
+                               .survey = &survey,
+                               .stream = NULL};
         assert_int_equal(weft_backend_host.survey(pair.state, &job), WEFT_OK);
         for (uint64_t e = 0; e < period; e++)
             assert_in_range(survey.kinds[BF16].elements[100 + e], size / period / 2, 2 * size / period);

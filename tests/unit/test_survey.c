@@ -20,12 +20,12 @@ static void survey_take(const unit_pair *pair, const weft_binding *shadow, weft_
     memset(survey, 0xa5, sizeof *survey); /* what another survey left */
     weft_survey_clear(survey);
     for (uint64_t unit = 0; unit < pair->layout->unit_count; unit++) {
-        weft_survey_job job = {weft_binding_view(&pair->target_binding, unit),
-                               weft_binding_view(shadow, unit),
-                               plan.count,
-                               plan.stride,
-                               survey,
-                               NULL};
+        weft_survey_job job = {.now = weft_binding_view(&pair->target_binding, unit),
+                               .shadow = weft_binding_view(shadow, unit),
+                               .count = plan.count,
+                               .stride = plan.stride,
+                               .survey = survey,
+                               .stream = NULL};
         assert_int_equal(weft_backend_host.survey(pair->state, &job), WEFT_OK);
     }
 }
@@ -127,12 +127,12 @@ static void counts_are_those_of_the_sample(void **state)
             sparsest = expected->sparsity > sparsest ? expected->sparsity : sparsest;
             weft_survey_clear(&whole);
             const uint64_t last = pair.layout->unit_count - 1;
-            weft_survey_job job = {weft_binding_view(&pair.target_binding, last),
-                                   weft_binding_view(&pair.live_binding, last),
-                                   plans[p].count,
-                                   plans[p].stride,
-                                   &whole,
-                                   NULL};
+            weft_survey_job job = {.now = weft_binding_view(&pair.target_binding, last),
+                                   .shadow = weft_binding_view(&pair.live_binding, last),
+                                   .count = plans[p].count,
+                                   .stride = plans[p].stride,
+                                   .survey = &whole,
+                                   .stream = NULL};
             assert_int_equal(weft_backend_host.survey(pair.state, &job), WEFT_OK);
             const weft_unit *unit = &pair.layout->units[last];
             kind_must_be(&whole.kinds[weft_kind_of(unit->width, unit->exponent_bits)], expected, unit->exponent_bits);

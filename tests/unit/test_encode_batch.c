@@ -1,0 +1,111 @@
+/* The pass for backends that take several jobs at once: more places for small frames in the same rooms, large places
+ * for large frames, and the same frames as with one job at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/support/encode_pass.h"
+
+enum { UNITS = 1400, ELEMENTS = 1024, DEPTH = 512, DENSE = 700, DENSE_END = 760 };
+#define LEVELS (1u << WEFT_LEVEL_PAIRS | 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_TIGHT)
+
+typedef struct world {
+    weft_layout *layout;
+    uint32_t *base, *target;
+    weft_binding now, shadow;
+} world;
+
+/* Units with one change each, but for a stretch in the middle and the last unit, where all has changed. */
+static void world_open(world *w)
+{
+    static const uint64_t size = ELEMENTS;
+    static char names[UNITS][8];
+    static weft_tensor tensors[UNITS];
+    w->base = calloc((size_t)UNITS * ELEMENTS, 4);
+    w->target = calloc((size_t)UNITS * ELEMENTS, 4);
+    assert_true(w->base && w->target);
+    for (uint32_t u = 0; u < UNITS; u++) {
+        const bool dense = (u >= DENSE && u < DENSE_END) || u == UNITS - 1;
+        snprintf(names[u], sizeof names[u], "t%u", u);
+        tensors[u] = (weft_tensor){names[u], u % 2 ? WEFT_F32 : WEFT_I32, 1, &size};
+        for (uint32_t e = 0; e < (dense ? ELEMENTS : 1u); e++)
+            w->target[u * ELEMENTS + e] = (u + 1) * 2654435761u ^ e * 40503u;
+    }
+    assert_int_equal(weft_layout_create(tensors, UNITS, &w->layout), WEFT_OK);
+    assert_int_equal(w->layout->unit_count, UNITS);
+    assert_int_equal(weft_binding_open_image(w->layout, w->target, &w->now), WEFT_OK);
+    assert_int_equal(weft_binding_open_image(w->layout, w->base, &w->shadow), WEFT_OK);
+}
+
+static void world_close(world *w)
+{
+    weft_binding_close(&w->now);
+    weft_binding_close(&w->shadow);
+    weft_layout_free(w->layout);
+    free(w->base);
+    free(w->target);
+}
+
+static void results_equal(const encode_result *a, const encode_result *b)
+{
+    assert_int_equal(a->changed, b->changed);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        assert_int_equal(a->level[level].count, b->level[level].count);
+        assert_int_equal(a->level[level].bytes, b->level[level].bytes);
+        if (a->level[level].bytes > 0)
+            assert_memory_equal(a->level[level].data, b->level[level].data, a->level[level].bytes);
+    }
+}
+
+static void frames_have_room(void **state)
+{
+    (void)state;
+    static const weft_parameters none;
+    world w;
+    encode_result alone, batch;
+    world_open(&w);
+    const uint64_t words = w.layout->part_count;
+    uint64_t *wanted = calloc(words, sizeof *wanted), *found = calloc(words, sizeof *found);
+    assert_true(wanted && found);
+    assert_int_equal(encode_all(&w.now, &w.shadow, &none, LEVELS, 1, "portable", wanted, NULL, &alone), WEFT_OK);
+    weft_backend several = weft_backend_host;
+    const weft_backend_options options = {-1, "portable", 0};
+    weft_encoder encoder;
+    several.depth = DEPTH;
+    several.encode = pass_encode;
+    assert_int_equal(weft_encoder_open(&encoder, &several, &options, NULL, w.layout, 1), WEFT_OK);
+    for (int times = 0; times < 2; times++) { /* the second pass begins with the places of the first one's end */
+        memset(&batch, 0, sizeof batch);
+        memset(found, 0, words * sizeof *found);
+        weft_encode_pass pass = {.now = &w.now,
+                                 .shadow = &w.shadow,
+                                 .parameters = &none,
+                                 .levels = LEVELS,
+                                 .delta = found,
+                                 .emit = pass_emit,
+                                 .user = &batch};
+        const uint64_t before = atomic_load(&pass_jobs);
+        assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
+        batch.changed = pass.changed;
+        results_equal(&alone, &batch);
+        assert_memory_equal(wanted, found, words * sizeof *found);
+        /* Some runs were made again, and no more than two windows of them. */
+        const uint64_t jobs = atomic_load(&pass_jobs) - before;
+        assert_true(jobs > UNITS + 1 && jobs <= UNITS + 2 * DEPTH);
+        encode_result_free(&batch);
+    }
+    weft_encoder_close(&encoder);
+    encode_result_free(&alone);
+    free(wanted);
+    free(found);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(frames_have_room)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
