@@ -183,7 +183,7 @@ static weft_status take_parts(weft_device_weights *weights, int device)
     if (status == WEFT_OK)
         status = place_tensors(weights);
     if (status == WEFT_OK)
-        status = driver->stream_take(weights->device, &weights->stream);
+        status = driver->stream_take(weights->device, false, &weights->stream);
     for (int i = 0; i < 2 && status == WEFT_OK; i++) {
         buffer *through = &weights->buffers[i];
         status = driver->pinned_take(weights->device, BUFFER_BYTES, &through->host, &through->address);

@@ -188,7 +188,10 @@ static weft_status slab_open(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t device
 {
     const weft_gpu_driver *driver = gpu->driver;
     void *pinned;
-    weft_status status = driver->stream_take(gpu->device, &slab->stream);
+    weft_status status = WEFT_OK;
+    for (int urgent = 0; urgent < 2 && status == WEFT_OK; urgent++)
+        status = driver->stream_take(gpu->device, urgent, &slab->streams[urgent]);
+    slab->stream = slab->streams[0];
     if (status == WEFT_OK)
         status = driver->mark_take(gpu->device, &slab->mark);
     if (status == WEFT_OK)
@@ -220,7 +223,8 @@ static void slab_close(weft_gpu *gpu, weft_gpu_slab *slab)
     driver->memory_give(gpu->device, slab->device.address);
     driver->mark_give(gpu->device, slab->fence);
     driver->mark_give(gpu->device, slab->mark);
-    driver->stream_give(gpu->device, slab->stream);
+    for (int urgent = 0; urgent < 2; urgent++)
+        driver->stream_give(gpu->device, slab->streams[urgent]);
 }
 
 /* The slabs get half of a budget, and core takes from the other half. */
@@ -236,7 +240,7 @@ static weft_status device_share(const weft_gpu *gpu, uint64_t *bytes)
 
 static weft_status parts_open(weft_gpu *gpu, int number)
 {
-    const weft_backend_options host = {-1, "auto", 0};
+    const weft_backend_options host = {-1, "auto", 0, 0};
     uint64_t bytes;
     weft_status status = device_share(gpu, &bytes);
     if (status == WEFT_OK)
@@ -257,8 +261,8 @@ weft_status weft_gpu_open(const weft_gpu_driver *driver, const weft_backend_opti
     made->driver = driver;
     made->budget = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
     made->jobs_most = WEFT_GPU_JOBS;
-    made->patience_ns = PATIENCE_NS;
-    made->caller_ns = CALLER_NS;
+    made->patience_ns = options->late_ms ? options->late_ms * 1000000 : PATIENCE_NS;
+    made->caller_ns = made->hang_ns = CALLER_NS;
     pthread_mutex_init(&made->mutex, NULL);
     weft_status status = parts_open(made, options->device);
     if (status != WEFT_OK) {
@@ -276,7 +280,8 @@ void weft_gpu_close(weft_gpu *gpu)
     if (!gpu)
         return;
     for (uint32_t i = 0; i < WEFT_GPU_SLABS && gpu->device; i++) {
-        if (gpu->slabs[i].stage == WEFT_GPU_RUNNING && !atomic_load(&gpu->hung))
+        const weft_gpu_stage stage = gpu->slabs[i].stage;
+        if ((stage == WEFT_GPU_RUNNING || stage == WEFT_GPU_LATE) && !atomic_load(&gpu->hung))
             weft_gpu_quiet(gpu, &gpu->slabs[i]);
     }
     while (gpu->blocks)

@@ -40,6 +40,9 @@ typedef struct weft_gpu_need {
 /* One kind of job, done in batches. */
 typedef struct weft_gpu_kind {
     const char *name; /* "encode" */
+    bool writes;      /* to weights or an image of them: what is late is waited for, because its end must be known */
+    bool takes_back;  /* what others wrote, and is not given up before the device is lost */
+    bool urgent;      /* the caller's engine stands still meanwhile: goes before the work of other streams */
 
     /* Returns what a slab needs whatever its jobs are (job NULL), and what each job adds. */
     weft_gpu_need (*need)(const weft_gpu *gpu, const void *job);
@@ -64,8 +67,16 @@ typedef struct weft_gpu_room {
     uint64_t used;
 } weft_gpu_room;
 
-/* ORDERED: nothing of the batch is on the device yet, because work on the callers' stream must end first. */
-typedef enum weft_gpu_stage { WEFT_GPU_FREE, WEFT_GPU_FILLING, WEFT_GPU_ORDERED, WEFT_GPU_RUNNING } weft_gpu_stage;
+/* ORDERED: nothing of the batch is on the device yet, because other work must end first: what is on the callers'
+ * stream, what is late, and what a device with few queues does before it comes to the slab's stream. LATE: its jobs
+ * were given up, and its work is still on the device. */
+typedef enum weft_gpu_stage {
+    WEFT_GPU_FREE,
+    WEFT_GPU_FILLING,
+    WEFT_GPU_ORDERED,
+    WEFT_GPU_RUNNING,
+    WEFT_GPU_LATE
+} weft_gpu_stage;
 
 /* A wait, and how long it took. A long time without a question counts little, because the process may have been
  * stopped, and the device with it. */
@@ -76,7 +87,8 @@ typedef struct weft_gpu_wait {
 
 struct weft_gpu_slab {
     const weft_gpu_kind *kind;
-    void *stream;
+    void *stream;     /* one of the next two */
+    void *streams[2]; /* of lowest priority, and of highest for kinds that are urgent */
     weft_gpu_room device;
     weft_gpu_room pinned;
     weft_gpu_room plain;
@@ -95,6 +107,7 @@ struct weft_gpu_slab {
     void *fence; /* mark on the caller's stream */
     bool fenced; /* `fence` was set */
     void *mark;  /* mark after the work on the slab's stream */
+    bool marked; /* `mark` was set before the batch's own work */
     weft_gpu_wait wait;
 };
 
@@ -112,9 +125,11 @@ struct weft_gpu {
     weft_backend_state *host; /* state of the host backend, for frames in host memory */
     uint64_t budget;          /* bytes of device memory; UINT64_MAX: none was set */
     uint32_t jobs_most;       /* jobs of a slab, at most: WEFT_GPU_JOBS, and less in tests */
-    uint64_t patience_ns;     /* longest wait in ns for work on the device */
+    uint64_t patience_ns;     /* longest wait in ns of a job for work on the device */
     uint64_t caller_ns;       /* longest wait in ns for work on a caller's stream */
+    uint64_t hang_ns;         /* longest wait in ns for work that cannot be given up */
     pthread_mutex_t mutex;    /* guards the fields below, and the owners of slabs */
+    uint32_t late;            /* slabs of stage LATE */
     uint64_t device_bytes;    /* bytes of device memory taken */
     weft_gpu_block *blocks;
     char troubles[WEFT_GPU_TROUBLES][256];

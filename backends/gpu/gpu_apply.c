@@ -117,8 +117,13 @@ static weft_status apply_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-const weft_gpu_kind weft_gpu_apply = {
-    .name = "apply", .need = apply_need, .stream = apply_stream, .begin = apply_begin, .advance = apply_advance};
+const weft_gpu_kind weft_gpu_apply = {.name = "apply",
+                                      .writes = true,
+                                      .urgent = true,
+                                      .need = apply_need,
+                                      .stream = apply_stream,
+                                      .begin = apply_begin,
+                                      .advance = apply_advance};
 
 /* ---- undo */
 
@@ -145,4 +150,10 @@ static weft_status undo_advance(weft_gpu *gpu, weft_gpu_slab *slab)
 
 /* Undo waits for the work that its apply waited for, and not for later work on the caller's stream, because a commit
  * that fails must be taken back. */
-const weft_gpu_kind weft_gpu_undo = {.name = "undo", .need = undo_need, .begin = undo_begin, .advance = undo_advance};
+const weft_gpu_kind weft_gpu_undo = {.name = "undo",
+                                     .writes = true,
+                                     .takes_back = true,
+                                     .urgent = true,
+                                     .need = undo_need,
+                                     .begin = undo_begin,
+                                     .advance = undo_advance};

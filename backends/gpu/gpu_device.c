@@ -86,11 +86,20 @@ void weft_gpu_device_pinned_give(weft_gpu_device *device, void *memory)
     give_settle(device, "giving pinned memory back", code);
 }
 
-weft_status weft_gpu_device_stream_take(weft_gpu_device *device, void **stream)
+/* Numbers of priorities fall as priorities rise. Where there are none both are 0. */
+static int stream_make(const weft_gpu_device *device, bool urgent, void **stream)
+{
+    int lowest = 0, highest = 0;
+    const int code = device->calls->priorities(&lowest, &highest);
+    return code == WEFT_GPU_DONE ? device->calls->stream_take(stream, WEFT_GPU_STREAM_FLAGS, urgent ? highest : lowest)
+                                 : code;
+}
+
+weft_status weft_gpu_device_stream_take(weft_gpu_device *device, bool urgent, void **stream)
 {
     int code;
     *stream = NULL;
-    ON_DEVICE(device, code, device->calls->stream_take(stream, WEFT_GPU_STREAM_FLAGS));
+    ON_DEVICE(device, code, stream_make(device, urgent, stream));
     return settle(device, "making a stream", code);
 }
 
@@ -143,6 +152,13 @@ void weft_gpu_device_mark_give(weft_gpu_device *device, void *mark)
     give_settle(device, "giving an event back", code);
 }
 
+weft_status weft_gpu_device_mark(weft_gpu_device *device, void *stream, void *mark)
+{
+    int code;
+    ON_DEVICE(device, code, device->calls->event_record(mark, stream));
+    return settle(device, "recording an event", code);
+}
+
 /* An event recorded on a stream that is captured would be part of the graph, and so would all that waits for it. */
 static int record(const weft_gpu_device *device, void *stream, void *mark, int *captured)
 {
@@ -156,7 +172,7 @@ static bool is_of_stream(const weft_gpu_device *device, int code)
     return code == WEFT_GPU_VALUE || code == WEFT_GPU_WRONG_HANDLE || code == device->vendor->stream_gone;
 }
 
-weft_status weft_gpu_device_mark(weft_gpu_device *device, void *stream, void *mark)
+weft_status weft_gpu_device_mark_caller(weft_gpu_device *device, void *stream, void *mark)
 {
     int code, captured = 0;
     ON_DEVICE(device, code, record(device, stream, mark, &captured));

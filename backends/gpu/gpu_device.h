@@ -32,7 +32,7 @@ weft_status weft_gpu_device_memory_take(weft_gpu_device *device, uint64_t bytes,
 void weft_gpu_device_memory_give(weft_gpu_device *device, uint64_t address);
 weft_status weft_gpu_device_pinned_take(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address);
 void weft_gpu_device_pinned_give(weft_gpu_device *device, void *memory);
-weft_status weft_gpu_device_stream_take(weft_gpu_device *device, void **stream);
+weft_status weft_gpu_device_stream_take(weft_gpu_device *device, bool urgent, void **stream);
 void weft_gpu_device_stream_give(weft_gpu_device *device, void *stream);
 weft_status weft_gpu_device_copy(weft_gpu_device *device, void *stream, uint64_t to, uint64_t from, uint64_t bytes);
 weft_status weft_gpu_device_clear(weft_gpu_device *device, void *stream, uint64_t address, uint64_t bytes);
@@ -41,6 +41,7 @@ weft_status weft_gpu_device_launch(weft_gpu_device *device, void *stream, enum w
 weft_status weft_gpu_device_mark_take(weft_gpu_device *device, void **mark);
 void weft_gpu_device_mark_give(weft_gpu_device *device, void *mark);
 weft_status weft_gpu_device_mark(weft_gpu_device *device, void *stream, void *mark);
+weft_status weft_gpu_device_mark_caller(weft_gpu_device *device, void *stream, void *mark);
 weft_status weft_gpu_device_reached(weft_gpu_device *device, void *mark);
 const char *weft_gpu_device_reaches(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text,
                                     size_t capacity);
@@ -92,6 +93,7 @@ weft_status weft_gpu_device_image_load(weft_gpu_device *device);
         .mark_take = weft_gpu_device_mark_take,                                                                        \
         .mark_give = weft_gpu_device_mark_give,                                                                        \
         .mark = weft_gpu_device_mark,                                                                                  \
+        .mark_caller = weft_gpu_device_mark_caller,                                                                    \
         .reached = weft_gpu_device_reached,                                                                            \
         .reaches = weft_gpu_device_reaches,                                                                            \
     }

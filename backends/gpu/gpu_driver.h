@@ -53,8 +53,9 @@ typedef struct weft_gpu_driver {
     weft_status (*pinned_take)(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address);
     void (*pinned_give)(weft_gpu_device *device, void *memory);
 
-    /* Take and give a stream that waits for no other stream. */
-    weft_status (*stream_take)(weft_gpu_device *device, void **stream);
+    /* Take and give a stream that waits for no other stream. The device prefers the work of an urgent one to that of
+     * others, and that of others to what is not urgent, where it knows priorities. */
+    weft_status (*stream_take)(weft_gpu_device *device, bool urgent, void **stream);
     void (*stream_give)(weft_gpu_device *device, void *stream);
 
     /* Queue work in order of the stream, and return before it is done. An address may be the device's or of host
@@ -66,11 +67,13 @@ typedef struct weft_gpu_driver {
 
     /* A mark is reached after all work that is on the stream when `mark` is called. `reached` returns WEFT_OK,
      * WEFT_AGAIN, or WEFT_E_STATE without a text, because the driver does not answer while a graph is captured. A mark
-     * never set is reached. `mark` returns WEFT_E_ARGUMENT for a caller's stream that is captured or not this device's.
-     * It returns WEFT_AGAIN for the default stream while a stream is captured that waits for the default one. */
+     * never set is reached. `mark` is for streams of stream_take, and `mark_caller` for a caller's stream: it returns
+     * WEFT_E_ARGUMENT for a stream that is captured or not this device's, and WEFT_AGAIN for the default stream while a
+     * stream is captured that waits for the default one. */
     weft_status (*mark_take)(weft_gpu_device *device, void **mark);
     void (*mark_give)(weft_gpu_device *device, void *mark);
     weft_status (*mark)(weft_gpu_device *device, void *stream, void *mark);
+    weft_status (*mark_caller)(weft_gpu_device *device, void *stream, void *mark);
     weft_status (*reached)(weft_gpu_device *device, void *mark);
 
     /* Writes to `text` why the kernels cannot reach `bytes` (at least 1) of memory at `address`, as the end of a

@@ -32,7 +32,9 @@
     ROW(int, pinned_give, (void *memory), "cuMemFreeHost", "hipHostFree")                                              \
     ROW(int, pinned_address, (uint64_t *address, void *memory, unsigned flags), "cuMemHostGetDevicePointer_v2",        \
         "hipHostGetDevicePointer")                                                                                     \
-    ROW(int, stream_take, (void **stream, unsigned flags), "cuStreamCreate", "hipStreamCreateWithFlags")               \
+    ROW(int, priorities, (int *lowest, int *highest), "cuCtxGetStreamPriorityRange", "hipDeviceGetStreamPriorityRange") \
+    ROW(int, stream_take, (void **stream, unsigned flags, int priority), "cuStreamCreateWithPriority",                 \
+        "hipStreamCreateWithPriority")                                                                                 \
     ROW(int, stream_give, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy")                                    \
     ROW(int, stream_captured, (void *stream, int *state), "cuStreamIsCapturing", "hipStreamIsCapturing")               \
     ROW(int, capture_mode, (int *mode), "cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode")     \

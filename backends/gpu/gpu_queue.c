@@ -49,22 +49,62 @@ static weft_status lost_fail(weft_gpu *gpu)
     return weft_fail_quiet(WEFT_E_DEVICE, "%s", why);
 }
 
-/* Asks whether the device has done the work on a slab's stream. Work that does not end loses the device. While the
+/* Asks whether the device has done the work on a slab's stream. `*late` if that takes longer than `most_ns`. While the
  * driver gives no answer the work may have ended long ago. */
-static weft_status slab_ask(weft_gpu *gpu, weft_gpu_slab *slab)
+static weft_status slab_ask(const weft_gpu *gpu, weft_gpu_slab *slab, uint64_t most_ns, bool *late)
 {
-    const bool late = wait_ends(&slab->wait, gpu->patience_ns);
+    *late = wait_ends(&slab->wait, most_ns);
     weft_status status = gpu->driver->reached(gpu->device, slab->mark);
     if (status == WEFT_E_STATE) {
         wait_begin(&slab->wait);
-        return WEFT_AGAIN;
+        status = WEFT_AGAIN;
+        *late = false;
     }
-    if (status != WEFT_AGAIN || !late)
-        return status;
-    status = weft_fail(WEFT_E_DEVICE, "%s device %d: work does not end for %.0f s; the device is lost to this session",
-                       gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->patience_ns / 1e9);
+    *late = *late && status == WEFT_AGAIN;
+    return status;
+}
+
+/* Work that does not end, and that cannot be given up, loses the device. */
+static weft_status device_hang(weft_gpu *gpu, uint64_t waited_ns)
+{
+    weft_status status =
+        weft_fail(WEFT_E_DEVICE, "%s device %d: work does not end for %.0f s; the device is lost to this session",
+                  gpu->driver->name, gpu->driver->number(gpu->device), (double)waited_ns / 1e9);
     atomic_store(&gpu->hung, true);
     return noted(gpu, status);
+}
+
+static weft_status late_fail(const weft_gpu *gpu, const char *what)
+{
+    return weft_fail(WEFT_E_TIMEOUT,
+                     "%s device %d: other work on the device takes longer than device_deadline = %.3g s; %s",
+                     gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->patience_ns / 1e9, what);
+}
+
+/* ---- work that is late */
+
+/* Frees the slabs whose late work has ended. Call with the mutex held; true if no work is late. */
+static bool late_settle(weft_gpu *gpu)
+{
+    for (uint32_t i = 0; i < WEFT_GPU_SLABS && gpu->late > 0; i++) {
+        weft_gpu_slab *slab = &gpu->slabs[i];
+        if (slab->stage != WEFT_GPU_LATE)
+            continue;
+        const weft_status status = gpu->driver->reached(gpu->device, slab->mark);
+        if (status == WEFT_AGAIN || status == WEFT_E_STATE)
+            continue;
+        slab->stage = WEFT_GPU_FREE;
+        gpu->late--;
+    }
+    return gpu->late == 0;
+}
+
+static bool nothing_is_late(weft_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    const bool none = late_settle(gpu);
+    pthread_mutex_unlock(&gpu->mutex);
+    return none;
 }
 
 /* ---- slabs */
@@ -100,11 +140,12 @@ static weft_gpu_slab *slab_free(weft_gpu *gpu)
     weft_gpu_slab *found = NULL;
     uint32_t own = 0;
     pthread_mutex_lock(&gpu->mutex);
+    late_settle(gpu);
     for (uint32_t i = 0; i < WEFT_GPU_SLABS; i++) {
         weft_gpu_slab *slab = &gpu->slabs[i];
         if (slab->stage == WEFT_GPU_FREE)
             found = slab;
-        else
+        else if (slab->stage != WEFT_GPU_LATE)
             own += pthread_equal(slab->owner, pthread_self()) != 0;
     }
     if (own >= WEFT_GPU_SLABS_OF_THREAD)
@@ -117,11 +158,12 @@ static weft_gpu_slab *slab_free(weft_gpu *gpu)
     return found;
 }
 
-static void slab_end(weft_gpu *gpu, weft_gpu_slab *slab)
+static void slab_end(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
 {
     pthread_mutex_lock(&gpu->mutex);
     weft_gpu_results_put(gpu, slab);
-    slab->stage = WEFT_GPU_FREE;
+    slab->stage = stage;
+    gpu->late += stage == WEFT_GPU_LATE;
     pthread_mutex_unlock(&gpu->mutex);
 }
 
@@ -132,22 +174,40 @@ void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab)
     for (int tries = 0; tries < 2 && status != WEFT_OK && !atomic_load(&gpu->hung); tries++)
         status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
     wait_begin(&slab->wait);
-    for (uint64_t asked = weft_gpu_now_ns(); status == WEFT_OK && slab_ask(gpu, slab) == WEFT_AGAIN;
-         asked = weft_gpu_now_ns())
-        weft_gpu_wait_after(asked);
+    for (bool late = false; status == WEFT_OK && !late;) {
+        const uint64_t asked = weft_gpu_now_ns();
+        status = slab_ask(gpu, slab, gpu->patience_ns, &late) == WEFT_AGAIN ? WEFT_OK : WEFT_AGAIN;
+        if (late)
+            device_hang(gpu, gpu->patience_ns);
+        else if (status == WEFT_OK)
+            weft_gpu_wait_after(asked);
+    }
+}
+
+static void jobs_fail(weft_gpu_slab *slab, weft_status status)
+{
+    for (uint32_t i = 0; i < slab->count; i++) {
+        if (slab->status[i] == WEFT_OK)
+            weft_gpu_job_fail(slab, i, status);
+    }
 }
 
 /* Work on the stream may still write to the jobs' memory, so it must end first. */
 static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
     noted(gpu, status);
-    for (uint32_t i = 0; i < slab->count; i++) {
-        if (slab->status[i] == WEFT_OK)
-            weft_gpu_job_fail(slab, i, status);
-    }
+    jobs_fail(slab, status);
     if (slab->stage == WEFT_GPU_RUNNING && !atomic_load(&gpu->hung))
         weft_gpu_quiet(gpu, slab);
-    slab_end(gpu, slab);
+    slab_end(gpu, slab, WEFT_GPU_FREE);
+}
+
+/* Gives up the jobs of a slab, whose work goes on. No later batch begins before that work has ended, so nothing of it
+ * meets what later jobs do with the same lists. */
+static void slab_give_up(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    jobs_fail(slab, late_fail(gpu, "the job is given up"));
+    slab_end(gpu, slab, WEFT_GPU_LATE);
 }
 
 /* Handles the status of begin or advance. */
@@ -160,7 +220,7 @@ static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
             return;
     }
     if (status == WEFT_OK)
-        slab_end(gpu, slab);
+        slab_end(gpu, slab, WEFT_GPU_FREE);
     else
         slab_fail(gpu, slab, status);
 }
@@ -186,7 +246,7 @@ static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
     const bool late = wait_ends(&slab->wait, gpu->caller_ns);
     weft_status status = WEFT_OK;
     if (!slab->fenced)
-        status = gpu->driver->mark(gpu->device, slab->caller, slab->fence);
+        status = gpu->driver->mark_caller(gpu->device, slab->caller, slab->fence);
     slab->fenced = slab->fenced || status == WEFT_OK;
     if (status == WEFT_OK)
         status = gpu->driver->reached(gpu->device, slab->fence);
@@ -199,9 +259,38 @@ static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
                      gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->caller_ns / 1e9);
 }
 
-static bool fence_step(weft_gpu *gpu, weft_gpu_slab *slab)
+/* Asks whether the device comes to a mark on the slab's own stream, on which there is nothing else yet. A device with
+ * few queues does not while a collective waits in front. A batch that is given up here has done nothing and will do
+ * nothing. */
+static weft_status way_ask(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    weft_status status = fence_ask(gpu, slab);
+    const uint64_t most_ns = slab->kind->takes_back ? gpu->hang_ns : gpu->patience_ns;
+    weft_status status = WEFT_OK;
+    bool late = false;
+    if (!slab->marked) {
+        status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
+        wait_begin(&slab->wait);
+    }
+    slab->marked = slab->marked || status == WEFT_OK;
+    if (status == WEFT_OK)
+        status = slab_ask(gpu, slab, most_ns, &late);
+    if (status == WEFT_OK && !nothing_is_late(gpu)) {
+        late = wait_ends(&slab->wait, most_ns);
+        status = WEFT_AGAIN;
+    }
+    if (!late)
+        return status;
+    return slab->kind->takes_back ? device_hang(gpu, most_ns) : late_fail(gpu, "nothing was done");
+}
+
+/* True if the slab moved on. */
+static bool order_step(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    weft_status status = slab->ordered ? fence_ask(gpu, slab) : WEFT_OK;
+    if (status == WEFT_OK) {
+        slab->ordered = false;
+        status = way_ask(gpu, slab);
+    }
     if (status == WEFT_AGAIN)
         return false;
     if (status == WEFT_OK)
@@ -216,24 +305,28 @@ static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
     gpu->driver->hold(gpu->device);
     slab_stage(gpu, slab, WEFT_GPU_ORDERED);
     wait_begin(&slab->wait);
-    slab->fenced = false;
+    slab->fenced = slab->marked = false;
     if (atomic_load(&gpu->lost))
         slab_fail(gpu, slab, lost_fail(gpu));
-    else if (slab->ordered)
-        fence_step(gpu, slab);
     else
-        slab_run(gpu, slab);
+        order_step(gpu, slab);
     gpu->driver->release(gpu->device);
 }
 
 /* True if the slab moved on. */
 static bool slab_step(weft_gpu *gpu, weft_gpu_slab *slab)
 {
+    const bool writes = slab->kind->writes;
+    bool late;
     if (slab->stage == WEFT_GPU_ORDERED)
-        return fence_step(gpu, slab);
-    weft_status status = slab_ask(gpu, slab);
+        return order_step(gpu, slab);
+    weft_status status = slab_ask(gpu, slab, writes ? gpu->hang_ns : gpu->patience_ns, &late);
+    if (late && writes)
+        status = device_hang(gpu, gpu->hang_ns);
+    else if (late)
+        slab_give_up(gpu, slab);
     if (status == WEFT_AGAIN)
-        return false;
+        return late;
     slab_settle(gpu, slab, status == WEFT_OK ? slab->kind->advance(gpu, slab) : status);
     return true;
 }
@@ -293,6 +386,7 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
         return status;
     weft_gpu_slab *slab = *begun;
     slab->kind = kind;
+    slab->stream = slab->streams[kind->urgent];
     slab->caller = caller;
     slab->ordered = ordered;
     slab->count = 0;

@@ -200,5 +200,9 @@ static weft_status store_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-const weft_gpu_kind weft_gpu_store = {
-    .name = "store", .need = store_need, .stream = store_stream, .begin = store_begin, .advance = store_advance};
+const weft_gpu_kind weft_gpu_store = {.name = "store",
+                                      .writes = true,
+                                      .need = store_need,
+                                      .stream = store_stream,
+                                      .begin = store_begin,
+                                      .advance = store_advance};

@@ -61,7 +61,7 @@ static weft_status memory_open(weft_bench_rig *rig)
 
 static weft_status rig_open(weft_bench_rig *rig, const weft_bench_weights *weights, const char *kernels)
 {
-    const weft_backend_options options = {-1, kernels, 0};
+    const weft_backend_options options = {-1, kernels, 0, 0};
     weft_status status = bindings_open(rig, weights);
     if (status == WEFT_OK)
         status = memory_open(rig);

@@ -21,7 +21,7 @@ typedef struct host {
 static weft_status host_open(const weft_bench_gpu *rig, host *h)
 {
     const weft_bench_gpu_weights *w = rig->weights;
-    const weft_backend_options options = {-1, "auto", 0};
+    const weft_backend_options options = {-1, "auto", 0, 0};
     h->delta = weft_mem_take(rig->layout->part_count + 1, sizeof *h->delta);
     weft_status status = h->delta ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for digests");
     if (status == WEFT_OK)

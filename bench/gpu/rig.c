@@ -72,7 +72,7 @@ weft_status weft_bench_gpu_copy(weft_bench_gpu *rig, uint64_t to, uint64_t from)
 
 static weft_status device_open(weft_bench_gpu *rig, const char *backend, uint64_t budget)
 {
-    const weft_backend_options options = {-1, "auto", budget};
+    const weft_backend_options options = {-1, "auto", budget, 0};
     rig->backend = weft_backend_find(backend);
     if (!rig->backend || !(rig->backend->caps & WEFT_BACKEND_DEVICE))
         return weft_fail(WEFT_E_ARGUMENT, "backend %s has no devices", backend);
@@ -83,7 +83,7 @@ static weft_status device_open(weft_bench_gpu *rig, const char *backend, uint64_
     const weft_gpu_driver *driver = rig->gpu->driver;
     snprintf(rig->facts.image, sizeof rig->facts.image, "%s", driver->image(rig->gpu->device));
     rig->facts.device = driver->number(rig->gpu->device);
-    status = driver->stream_take(rig->gpu->device, &rig->stream);
+    status = driver->stream_take(rig->gpu->device, false, &rig->stream);
     return status == WEFT_OK ? driver->mark_take(rig->gpu->device, &rig->mark) : status;
 }
 
@@ -151,7 +151,7 @@ static weft_status lists_open(weft_bench_gpu *rig)
 
 static weft_status rig_open(weft_bench_gpu *rig, const char *backend, uint64_t budget)
 {
-    const weft_backend_options options = {-1, "auto", budget};
+    const weft_backend_options options = {-1, "auto", budget, 0};
     weft_status status = device_open(rig, backend, budget);
     if (status == WEFT_OK)
         status = memory_open(rig);

@@ -128,7 +128,8 @@ static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const
 static weft_status make_session(const weft_site *site, const weft_site_peer *row, const weft_layout *layout,
                                 const weft_options *options, weft_session **session)
 {
-    const weft_backend_options work = {(int)row->device, row->kernels, row->device_memory};
+    const weft_backend_options work = {(int)row->device, row->kernels, row->device_memory,
+                                       site->session.device_deadline_ms};
     const uint32_t sources = weft_session_options(options).source_count;
     const uint32_t fds = END_FDS * (sources > 0 && sources <= WEFT_SOURCES_MAX ? sources : 1);
     weft_division division;

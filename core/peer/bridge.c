@@ -46,7 +46,7 @@ weft_status weft_bridge_open(weft_publisher *publisher)
 {
     const weft_session *session = publisher->session;
     weft_bridge *bridge = &publisher->bridge;
-    const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
+    const weft_backend_options options = {-1, session->site->trainer.kernels, 0, 0};
     pthread_condattr_t monotonic;
     bridge->publisher = publisher;
     bridge->share = publisher->journal.arena.block_count / WEFT_BRIDGE_SHARE;

@@ -48,6 +48,7 @@ typedef struct weft_backend_options {
     int device;            /* number of the device; -1: the current one */
     const char *kernels;   /* name of a kernel set ("portable", "avx2", "avx512") or "auto"; never NULL */
     uint64_t budget_bytes; /* bytes of device memory that the backend may take; host: ignored */
+    uint64_t late_ms;      /* longest wait of a job for other work on the device; 0: the usual; host: ignored */
 } weft_backend_options;
 
 /* The use of memory, which decides where it lies. */

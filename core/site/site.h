@@ -141,7 +141,8 @@ struct weft_site {
         weft_choice_progress progress;
         uint64_t connect_deadline_ms;
         uint64_t close_deadline_ms;
-        uint64_t io_deadline_ms; /* no progress on a bucket for this long: the peer is lost */
+        uint64_t io_deadline_ms;     /* no progress on a bucket for this long: the peer is lost */
+        uint64_t device_deadline_ms; /* longest wait of a job for other work on the device */
     } session;
     struct {
         weft_choice_snapshot snapshot;

@@ -193,6 +193,9 @@ static const weft_site_field fields[] = {
     {{"session", "io_deadline", WEFT_KEY_TIME, "10s", DEADLINES,
       "a bucket that makes no progress for this long loses the peer"},
      SITE(session.io_deadline_ms), BOUNDS(1, 86400 * SEC)},
+    {{"session", "device_deadline", WEFT_KEY_TIME, "120s", "1s..86400s",
+      "how long a job waits for other work on the device before it fails; the device is not lost for that"},
+     SITE(session.device_deadline_ms), BOUNDS(SEC, 86400 * SEC)},
 
     {{"commit", "snapshot", WEFT_KEY_CHOICE, "in_place", "in_place | staged",
       "where a snapshot lands: over the weights, or beside them at the price of that memory"},

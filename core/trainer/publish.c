@@ -18,7 +18,7 @@ weft_status weft_publish_open(weft_publisher *publisher)
     if (!publisher->newest.digests || !publisher->encoding.delta || !publisher->encoding.discard)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     const weft_session *session = publisher->session;
-    const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
+    const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0, 0};
     weft_status status = weft_encoder_open(&publisher->encoding.encoder, session->backend, &options, session->device,
                                            layout, weft_team_workers(session->site->trainer.threads));
     return status == WEFT_OK ? weft_shadow_open(&publisher->shadow, publisher->session) : status;

@@ -46,7 +46,7 @@ static weft_status memory_take(weft_recorder *recorder)
 {
     weft_publisher *publisher = recorder->publisher;
     const weft_layout *layout = publisher->session->layout;
-    const weft_backend_options options = {-1, publisher->session->site->trainer.kernels, 0};
+    const weft_backend_options options = {-1, publisher->session->site->trainer.kernels, 0, 0};
     recorder->frame = weft_mem_take(layout->largest_frame + 1, 1);
     recorder->digests = weft_mem_take(layout->part_count + 1, sizeof *recorder->digests);
     recorder->delta = weft_mem_take(layout->part_count + 1, sizeof *recorder->delta);

@@ -39,7 +39,7 @@ static weft_status open_windows(weft_shadow *shadow, const weft_layout *layout, 
 static weft_status open_host(weft_shadow *shadow, weft_session *session)
 {
     const weft_backend *host = weft_backend_find("host");
-    const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
+    const weft_backend_options options = {-1, session->site->trainer.kernels, 0, 0};
     if (session->backend == host)
         return open_windows(shadow, session->layout, host, session->device);
     weft_status status = host->open(&options, &shadow->host);

@@ -366,7 +366,8 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     uint32_t peers = (uint32_t)site->trainer.max_peers + WEFT_GUESTS;
     weft_session *made = NULL;
     weft_trainer_sizes sizes;
-    const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory};
+    const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory,
+                                       site->session.device_deadline_ms};
     weft_division division;
     weft_status status = weft_session_divide(site, layout, options, true, &division);
     if (status == WEFT_OK)

@@ -52,7 +52,7 @@ static weft_status labels_check(const weft_version *base, const weft_version *ta
 
 static weft_status workers_open(diff *d)
 {
-    static const weft_backend_options options = {-1, "auto", 0};
+    static const weft_backend_options options = {-1, "auto", 0, 0};
     uint32_t workers = weft_team_workers(d->work ? d->work->threads : 1);
     d->digests = weft_mem_take(d->layout->part_count + 1, sizeof *d->digests);
     d->delta = weft_mem_take(d->layout->part_count + 1, sizeof *d->delta);

@@ -56,7 +56,7 @@ static weft_status attachment_check(weft_update_file *update, const void *attach
 
 static weft_status inverter_open(inverter *v, weft_update_file *const *update, const weft_layout *layout)
 {
-    static const weft_backend_options options = {-1, "auto", 0};
+    static const weft_backend_options options = {-1, "auto", 0, 0};
     v->named = 1;
     weft_status status =
         layout ? weft_update_layout_fits(*update, layout) : weft_update_layout(*update, &layout, &v->named);

@@ -56,7 +56,7 @@ static weft_status memory_take(merger *m)
 static weft_status merger_open(merger *m, weft_update_file *const *updates, size_t count, const weft_piece *base,
                                uint64_t base_count)
 {
-    static const weft_backend_options options = {-1, "auto", 0};
+    static const weft_backend_options options = {-1, "auto", 0, 0};
     weft_status status = weft_update_layout_fits(updates[0], m->layout);
     if (status == WEFT_OK)
         status = weft_update_chain_open(&m->chain, updates, count, m->layout);

@@ -71,7 +71,7 @@ static weft_status sources_make(free_merge *m, const char *level)
 static weft_status merge_open(free_merge *m, weft_update_file *const *updates, size_t count, const weft_layout *layout,
                               const char *level)
 {
-    static const weft_backend_options options = {-1, "auto", 0};
+    static const weft_backend_options options = {-1, "auto", 0, 0};
     weft_status status = layout ? weft_update_layout_fits(updates[0], layout) : layout_find(m, updates, count, &layout);
     if (status == WEFT_OK)
         status = weft_update_chain_open(&m->chain, updates, count, layout);

@@ -14,7 +14,7 @@
 
 static weft_status worker_open(weft_update_worker *worker, const weft_backend *backend)
 {
-    const weft_backend_options options = {-1, "auto", 0};
+    const weft_backend_options options = {-1, "auto", 0, 0};
     uint32_t elements = weft_tile_elements(1);
     worker->changes = (weft_changes){.capacity = elements,
                                      .position = weft_mem_take(elements, sizeof(uint32_t)),

@@ -286,7 +286,7 @@ static int cases_run(bool full)
 {
     if (driver->open(-1, &device) != WEFT_OK)
         return printf("skipped: %s\n", weft_last_error()), 77;
-    must(driver->stream_take(device, &stream));
+    must(driver->stream_take(device, false, &stream));
     must(driver->mark_take(device, &mark));
     weft_cases(full);
     printf("image %s, %" PRIu64 " launches of %u lanes, %" PRIu64 " differences\n",

@@ -88,6 +88,12 @@ static weft_status inline_driver_handle_take(weft_gpu_device *device, void **han
     return WEFT_OK;
 }
 
+static weft_status inline_driver_stream_take(weft_gpu_device *device, bool urgent, void **stream)
+{
+    (void)urgent;
+    return inline_driver_handle_take(device, stream);
+}
+
 static void inline_driver_handle_give(weft_gpu_device *device, void *handle)
 {
     (void)device;
@@ -154,11 +160,11 @@ static bool inline_driver_in_use(void)
         .abandon = inline_driver_close, .hold = inline_driver_hold, .release = inline_driver_hold,                     \
         .number = inline_driver_number, .image = inline_driver_image, .memory_take = inline_driver_memory_take,        \
         .memory_give = inline_driver_memory_give, .pinned_take = inline_driver_pinned_take,                            \
-        .pinned_give = inline_driver_pinned_give, .stream_take = inline_driver_handle_take,                            \
+        .pinned_give = inline_driver_pinned_give, .stream_take = inline_driver_stream_take,                            \
         .stream_give = inline_driver_handle_give, .copy = inline_driver_copy, .clear = inline_driver_clear,            \
         .launch = inline_driver_launch, .mark_take = inline_driver_handle_take,                                        \
-        .mark_give = inline_driver_handle_give, .mark = inline_driver_mark, .reached = inline_driver_reached,          \
-        .reaches = inline_driver_reaches, .in_use = inline_driver_in_use                                               \
+        .mark_give = inline_driver_handle_give, .mark = inline_driver_mark, .mark_caller = inline_driver_mark,         \
+        .reached = inline_driver_reached, .reaches = inline_driver_reaches, .in_use = inline_driver_in_use             \
     }
 
 #endif

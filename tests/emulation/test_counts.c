@@ -17,7 +17,7 @@ static const uint64_t sizes[PAIR_TENSORS] = {1, 3, 1, 70001, 5, 2};
 
 static weft_gpu *open_device(uint32_t lanes, uint64_t seed)
 {
-    const weft_backend_options options = {-1, "auto", 0};
+    const weft_backend_options options = {-1, "auto", 0, 0};
     weft_gpu *gpu;
     weft_emulation_driver_set(lanes, seed);
     assert_int_equal(weft_gpu_open(&weft_emulation_driver, &options, &gpu), WEFT_OK);

@@ -24,7 +24,7 @@ static weft_backend_state *host;
 
 static int both_open(void **state)
 {
-    const weft_backend_options device = {-1, "auto", UINT64_C(24) * 16 << 20}, judge = {-1, "auto", 0};
+    const weft_backend_options device = {-1, "auto", UINT64_C(24) * 16 << 20, 0}, judge = {-1, "auto", 0, 0};
     (void)state;
     all = getenv("WEFT_FULL") != NULL;
     return weft_gpu_open(&weft_emulation_driver, &device, &gpu) == WEFT_OK &&

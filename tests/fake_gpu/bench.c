@@ -11,7 +11,7 @@ bench_state bench;
 
 void bench_open_with(int vendor, const weft_fake_options *fake, uint64_t budget)
 {
-    const weft_backend_options options = {0, "auto", budget};
+    const weft_backend_options options = {0, "auto", budget, 0};
     bench.vendor = &world[vendor];
     world_load(bench.vendor);
     bench.vendor->fake->reset(fake);
@@ -47,6 +47,13 @@ sums_job bench_job(uint32_t first)
 void bench_check(const sums_job *job, uint32_t first)
 {
     assert_int_equal(job->sum, sums_expected(bench.elements + first, BENCH_ELEMENTS));
+}
+
+void bench_begin(void *job)
+{
+    const weft_ticket *ticket = job;
+    while (bench.gpu->slabs[ticket->batch].stage != WEFT_GPU_RUNNING)
+        assert_int_equal(weft_gpu_poll(bench.gpu, job), WEFT_AGAIN);
 }
 
 weft_status bench_poll(void *job)

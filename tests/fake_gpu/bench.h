@@ -25,6 +25,8 @@ void bench_close(void);
 
 sums_job bench_job(uint32_t first);
 void bench_check(const sums_job *job, uint32_t first);
+/* Asks until the job's work is on the device. */
+void bench_begin(void *job);
 /* Asks until it is done. */
 weft_status bench_poll(void *job);
 

@@ -243,6 +243,11 @@ static void fake_queue_write(void *stream, uint64_t address, const void *from, u
     pthread_mutex_unlock(&fake_mutex);
 }
 
+static int fake_launched_at(void)
+{
+    return fake.launched_at;
+}
+
 /* A process that knows nothing of the tests has as many devices as WEFT_FAKE_DEVICES says: none; with WEFT_FAKE_IDLE
  * they do not compute. */
 __attribute__((constructor)) static void fake_begin(void)
@@ -286,6 +291,7 @@ API const weft_fake_control *weft_fake_gpu(void)
         .queue_write = fake_queue_write,
         .choose = fake_choose,
         .chosen = fake_current,
+        .launched_at = fake_launched_at,
     };
     return &control;
 }

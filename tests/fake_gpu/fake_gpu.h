@@ -20,8 +20,9 @@ typedef struct weft_fake_options {
     uint64_t memory_bytes; /* of a device */
     bool eager;            /* all work is done when any event is asked for: quicker, and proves less */
     bool mute_captures;    /* no event can be asked for while a stream is captured, as with older ROCm */
-    bool open_memory;      /* device memory can be touched at any time: quicker, and proves less */
-    bool idle;             /* launches do nothing, and a comparison must see it */
+    bool one_queue; /* work is done in the order in which it was queued, whatever the stream, as with one connection */
+    bool open_memory; /* device memory can be touched at any time: quicker, and proves less */
+    bool idle;        /* launches do nothing, and a comparison must see it */
     /* What is called in place of a kernel, with all memory open; NULL: the emulation. */
     void (*stand_in)(uint32_t kernel, uint32_t blocks, uint64_t rows);
 } weft_fake_options;
@@ -60,7 +61,8 @@ typedef struct weft_fake_control {
     void (*queue_write)(void *stream, uint64_t address, const void *from, uint64_t bytes);
     /* Makes a device current on the calling thread as a framework does; -1: none. */
     void (*choose)(int device);
-    int (*chosen)(void); /* the one that is; -1: none */
+    int (*chosen)(void);      /* the one that is; -1: none */
+    int (*launched_at)(void); /* priority of the stream that the last launch was put on; 0 is the lowest */
 } weft_fake_control;
 
 /* Exported by the libraries. */

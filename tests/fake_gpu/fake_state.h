@@ -8,6 +8,8 @@
 #include "backends/gpu/gpu_library_calls.h"
 #include "tests/fake_gpu/fake_gpu.h"
 
+enum { FAKE_LOWEST = 0, FAKE_HIGHEST = -5 }; /* priorities of streams */
+
 enum fake_work { FAKE_COPY, FAKE_CLEAR, FAKE_LAUNCH, FAKE_RECORD };
 
 typedef struct fake_event {
@@ -25,14 +27,16 @@ typedef struct fake_op {
     uint32_t kernel, blocks;
     uint64_t argument;
     fake_event *event;
-    uint64_t turn; /* of the event */
-    void *staged;  /* a copy's bytes, kept here */
+    uint64_t turn;   /* of the event */
+    void *staged;    /* a copy's bytes, kept here */
+    uint64_t serial; /* of all that was queued */
 } fake_op;
 
 typedef struct fake_stream {
     struct fake_stream *next;
     int device;
     bool stalled;
+    int priority;
     fake_op *head, **tail;
 } fake_stream;
 
@@ -56,6 +60,8 @@ typedef struct fake_state {
     uint64_t live;
     uint64_t slow_copies;
     uint64_t spent_ns;
+    uint64_t queued; /* what was put on streams so far */
+    int launched_at; /* priority of the stream of the last launch */
     bool stalled;
     int fault; /* code that every call returns from now on */
     uint64_t taken_bytes[WEFT_FAKE_DEVICES];

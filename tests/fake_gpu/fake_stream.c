@@ -78,6 +78,7 @@ void fake_queue(fake_stream *stream, const fake_op *op)
     if (!queued)
         abort();
     *queued = *op;
+    queued->serial = fake.queued++;
     queued->next = NULL;
     *stream->tail = queued;
     stream->tail = &queued->next;
@@ -116,10 +117,20 @@ static void op_do(const fake_op *op)
         fault_set(WEFT_GPU_LAUNCH_FAILED, wrong);
 }
 
+/* True if no other stream of the device has work that was queued before this stream's. */
+static bool stream_is_next(const fake_stream *stream)
+{
+    for (const fake_stream *one = fake.streams; one; one = one->next) {
+        if (one->device == stream->device && one->head && one->head->serial < stream->head->serial)
+            return false;
+    }
+    return true;
+}
+
 static bool stream_can(const fake_stream *stream)
 {
     const fake_op *op = stream->head;
-    return op && !stream->stalled;
+    return op && !stream->stalled && (!fake.options.one_queue || stream_is_next(stream));
 }
 
 static void stream_step(fake_stream *stream)

@@ -53,19 +53,34 @@ API int SYMBOL(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer)(uint64_t *
     CALL_OF(code, *address = (uintptr_t)memory);
 }
 
-static int stream_give_new(void **stream)
+static int stream_give_new(void **stream, int priority)
 {
     int code = fake_here();
     if (code != WEFT_GPU_DONE)
         return code;
-    *stream = fake_stream_make(fake_current());
+    fake_stream *made = fake_stream_make(fake_current());
+    made->priority = priority;
+    *stream = made;
     fake.live++;
     return WEFT_GPU_DONE;
 }
 
-API int SYMBOL(cuStreamCreate, hipStreamCreateWithFlags)(void **stream, unsigned flags)
+static int priorities_give(int *lowest, int *highest)
 {
-    CALL_OF(code, code = flags == WEFT_GPU_STREAM_FLAGS ? stream_give_new(stream) : WEFT_GPU_VALUE);
+    *lowest = FAKE_LOWEST;
+    *highest = FAKE_HIGHEST;
+    return fake_here();
+}
+
+API int SYMBOL(cuCtxGetStreamPriorityRange, hipDeviceGetStreamPriorityRange)(int *lowest, int *highest)
+{
+    CALL_OF(code, code = priorities_give(lowest, highest));
+}
+
+API int SYMBOL(cuStreamCreateWithPriority, hipStreamCreateWithPriority)(void **stream, unsigned flags, int priority)
+{
+    const bool good = flags == WEFT_GPU_STREAM_FLAGS && (priority == FAKE_LOWEST || priority == FAKE_HIGHEST);
+    CALL_OF(code, code = good ? stream_give_new(stream, priority) : WEFT_GPU_VALUE);
 }
 
 static int stream_end(void *stream)
@@ -92,6 +107,8 @@ static int queue(void *stream, const fake_op *op)
     if (!on || on->device != fake_current())
         return WEFT_GPU_WRONG_HANDLE;
     code = fake_captured_code(on);
+    if (op->work == FAKE_LAUNCH)
+        fake.launched_at = on->priority;
     if (code == WEFT_GPU_DONE)
         fake_queue(on, op);
     return code;

@@ -91,6 +91,14 @@ const weft_gpu_kind sums_kind = {
 const weft_gpu_kind sums_other_kind = {
     .name = "other sums", .need = sums_need, .stream = sums_stream, .begin = sums_begin, .advance = sums_advance};
 
+const weft_gpu_kind sums_writing_kind = {.name = "writing sums",
+                                         .writes = true,
+                                         .urgent = true,
+                                         .need = sums_need,
+                                         .stream = sums_stream,
+                                         .begin = sums_begin,
+                                         .advance = sums_advance};
+
 static weft_status sums_rest(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     (void)gpu;

@@ -17,6 +17,8 @@ typedef struct sums_job {
 
 /* The same under two names, and one whose jobs are done at once, with nothing summed. */
 extern const weft_gpu_kind sums_kind, sums_other_kind, sums_idle_kind;
+/* And one that says that it writes weights, and is urgent. */
+extern const weft_gpu_kind sums_writing_kind;
 
 /* Computes the sum of the same elements on the host. */
 uint64_t sums_expected(const uint32_t *elements, uint32_t count);

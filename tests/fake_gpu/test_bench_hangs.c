@@ -18,7 +18,7 @@ static void work_that_does_not_end(void **state)
         const weft_gpu_driver *driver = bench.gpu->driver;
         weft_gpu_device *device = bench.gpu->device;
         weft_bench_gpu rig = {.gpu = bench.gpu};
-        assert_int_equal(driver->stream_take(device, &rig.stream), WEFT_OK);
+        assert_int_equal(driver->stream_take(device, false, &rig.stream), WEFT_OK);
         assert_int_equal(driver->mark_take(device, &rig.mark), WEFT_OK);
         assert_int_equal(weft_bench_gpu_settle(&rig), WEFT_OK);
         bench.gpu->patience_ns = 1000;

@@ -131,7 +131,7 @@ static void model_open(model *m, world_vendor *vendor, const weft_backend *backe
     static const uint64_t shape = MODEL_GIBS * GIB / TENSORS / 2;
     static weft_tensor tensors[TENSORS];
     static char names[TENSORS][8];
-    const weft_backend_options options = {0, "auto", 0};
+    const weft_backend_options options = {0, "auto", 0, 0};
     *m = (model){.vendor = vendor, .backend = backend, .frames_room = UINT64_C(256) << 20};
     world_load(vendor);
     weft_fake_options fake = vendor->options;
@@ -176,7 +176,7 @@ static weft_status frame_keep(void *user, weft_level level, const uint8_t *frame
 
 static void encode_count(model *m)
 {
-    const weft_backend_options options = {0, "auto", 0};
+    const weft_backend_options options = {0, "auto", 0, 0};
     weft_parameters parameters = {0};
     weft_encoder encoder;
     weft_encode_pass pass = {.now = &m->now,

@@ -40,7 +40,7 @@ static weft_status job_run(weft_gpu *gpu, sums_job *jobs, uint64_t there)
 
 static outcome run(const world_vendor *vendor)
 {
-    const weft_backend_options options = {0, "auto", 0};
+    const weft_backend_options options = {0, "auto", 0, 0};
     weft_gpu *gpu;
     sums_job jobs[JOBS];
     void *device = NULL, *pinned = NULL;

@@ -203,13 +203,14 @@ static void device_hangs(void **state)
         sums_job jobs[3], more;
         void *memory;
         bench_open(v, 8, 0);
-        bench.gpu->patience_ns = 30 * 1000000;
         assert_int_equal(weft_gpu_memory_take(bench.gpu, 4096, false, &memory), WEFT_OK);
-        bench.vendor->fake->stall(true);
         for (uint32_t i = 0; i < 3; i++) {
             jobs[i] = bench_job(i);
-            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
+            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_writing_kind, &jobs[i]), WEFT_AGAIN);
         }
+        bench_begin(&jobs[0]);
+        bench.gpu->patience_ns = bench.gpu->hang_ns = 30 * 1000000;
+        bench.vendor->fake->stall(true);
         assert_int_equal(bench_poll(&jobs[0]), WEFT_E_DEVICE);
         assert_true(atomic_load(&bench.gpu->hung) && atomic_load(&bench.gpu->lost));
         const uint64_t calls = driver_calls();
@@ -253,7 +254,7 @@ static void memory_is_counted(void **state)
 {
     (void)state;
     void *device, *pinned, *refused = &refused;
-    const weft_backend_options little = {0, "auto", 64 * MIB};
+    const weft_backend_options little = {0, "auto", 64 * MIB, 0};
     weft_gpu *none = (weft_gpu *)&none;
     bench_open(WORLD_HIP, 10, 512 * MIB);
     assert_int_equal(bench.gpu->device_bytes, 256 * MIB);
@@ -277,7 +278,7 @@ static void memory_is_counted(void **state)
 static void device_is_full(void **state)
 {
     (void)state;
-    const weft_backend_options options = {1, "auto", 0};
+    const weft_backend_options options = {1, "auto", 0, 0};
     for (int v = 0; v < WORLD_VENDORS; v++) {
         weft_gpu *none = (weft_gpu *)&none;
         weft_fake_options narrow = world[v].options;
@@ -304,7 +305,7 @@ static void *elsewhere_check(void *state)
 static void reasons_are_the_threads_own(void **state)
 {
     (void)state;
-    const weft_backend_options options = {0, "auto", 0};
+    const weft_backend_options options = {0, "auto", 0, 0};
     weft_backend_state *backend;
     pthread_t other;
     void *wrong;

@@ -281,7 +281,7 @@ static void others_hold_it(void **state)
 static void capture_goes_on(const weft_fake_options *options, int vendor)
 {
     enum { JOBS = 3 };
-    const weft_backend_options other = {0, "auto", 0};
+    const weft_backend_options other = {0, "auto", 0, 0};
     sums_job jobs[JOBS];
     void *device, *pinned;
     weft_gpu *gpu;

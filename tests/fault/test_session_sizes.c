@@ -230,7 +230,7 @@ static void frames_that_have_no_memory(void **state)
     const pid_t child = fork();
     if (child == 0) {
         weft_encoder encoder;
-        const weft_backend_options options = {-1, "auto", 0};
+        const weft_backend_options options = {-1, "auto", 0, 0};
         weft_layout *layout = matrices(12);
         const struct rlimit most = {mapped_bytes() + 32 * MIB, RLIM_INFINITY};
         setrlimit(RLIMIT_AS, &most);

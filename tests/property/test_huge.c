@@ -144,7 +144,7 @@ static void positions_wrap_within_a_run(void **state)
     units_change(&h, unit, units, &seed);
     pair_must(weft_binding_open(h.layout, h.to, 2, &now), "binding");
     pair_must(weft_binding_open(h.layout, h.from, 2, &shadow), "binding");
-    pair_must(weft_backend_host.open(&(weft_backend_options){-1, "auto", 0}, &device), "backend");
+    pair_must(weft_backend_host.open(&(weft_backend_options){-1, "auto", 0, 0}, &device), "backend");
     weft_view view = weft_binding_span(&shadow, unit, units);
     assert_int_equal(view.first, (uint32_t)(PACK + (unit - 1) * TILE));
     assert_true(view.first > view.runs[view.run_count - 1].position); /* wrapped */

@@ -70,7 +70,7 @@ static void run_encode(world *w, uint32_t levels, uint64_t changes)
 static bool set_runs(const char *kernels)
 {
     weft_backend_state *state;
-    const bool runs = weft_backend_host.open(&(weft_backend_options){-1, kernels, 0}, &state) == WEFT_OK;
+    const bool runs = weft_backend_host.open(&(weft_backend_options){-1, kernels, 0, 0}, &state) == WEFT_OK;
     if (runs)
         weft_backend_host.close(state);
     return runs;

@@ -42,7 +42,7 @@ static void every_run_shift(void **state)
         /* the portable set takes its time on many elements */
         for (size_t i = shift < 4 ? 0 : COUNT(sets) - 1; i < COUNT(sets); i++) {
             weft_backend_state *device;
-            if (weft_backend_host.open(&(weft_backend_options){-1, sets[i], 0}, &device) != WEFT_OK)
+            if (weft_backend_host.open(&(weft_backend_options){-1, sets[i], 0, 0}, &device) != WEFT_OK)
                 continue; /* not on this CPU */
             weft_backend_host.close(device);
             other = encode(&w, CODED, lanes[(shift + i) % COUNT(lanes)], sets[i]);

@@ -57,7 +57,7 @@ static inline weft_status encode_all(const weft_binding *now, const weft_binding
                                      const char *kernels, uint64_t *delta, uint64_t *digests, encode_result *result)
 {
     weft_backend counting = weft_backend_host;
-    weft_backend_options options = {-1, kernels, 0};
+    weft_backend_options options = {-1, kernels, 0, 0};
     weft_encoder encoder;
     memset(result, 0, sizeof *result);
     counting.encode = pass_encode;

@@ -100,7 +100,7 @@ static inline void digests_add_up(const world *w, const uint64_t *base, const ui
 {
     uint64_t *target = pair_memory(w->layout->part_count * sizeof *target);
     weft_backend_state *state;
-    pair_must(weft_backend_host.open(&(weft_backend_options){-1, "auto", 0}, &state), "backend");
+    pair_must(weft_backend_host.open(&(weft_backend_options){-1, "auto", 0, 0}, &state), "backend");
     for (uint64_t unit = 0; unit < w->layout->unit_count; unit++) {
         weft_digest_job job = {.view = weft_binding_view(&w->now, unit), .tensor_delta = target};
         pair_must(weft_backend_host.digest(state, &job), "digest");
@@ -145,7 +145,7 @@ static inline tally lands(world *w, const encode_result *made, weft_level level)
     weft_changes changes = pair_changes();
     uint64_t *delta = pair_memory(w->layout->part_count * sizeof *delta);
     const pass_frames *frames = &made->level[level];
-    pair_must(weft_backend_host.open(&(weft_backend_options){-1, w->kernels, 0}, &state), "backend");
+    pair_must(weft_backend_host.open(&(weft_backend_options){-1, w->kernels, 0, 0}, &state), "backend");
     memcpy(w->live, w->base, w->layout->bytes);
     uint64_t next = 0;
     for (uint64_t at = 0, length; at < frames->bytes; at += length) {

@@ -166,7 +166,7 @@ static weft_status pass_run(weft_encoder *encoder, taker *t)
 
 static void encoder_open(weft_encoder *encoder, const weft_backend *backend, uint32_t lanes)
 {
-    static const weft_backend_options options = {-1, "auto", 0};
+    static const weft_backend_options options = {-1, "auto", 0, 0};
     opens_left = 100;
     fails_at = waits_at = NEVER;
     assert_int_equal(weft_encoder_open(encoder, backend, &options, NULL, w.layout, lanes), WEFT_OK);
@@ -313,7 +313,7 @@ static void failures_end_the_pass(void **state)
 static void a_lane_that_cannot_be_opened_leaves_nothing(void **state)
 {
     (void)state;
-    static const weft_backend_options options = {-1, "auto", 0};
+    static const weft_backend_options options = {-1, "auto", 0, 0};
     weft_log_sink quiet = {WEFT_LOG_ERROR, line_count};
     const weft_backend backend = slow_backend();
     const unsigned threads = threads_there();

@@ -72,7 +72,7 @@ static void frames_have_room(void **state)
     assert_true(wanted && found);
     assert_int_equal(encode_all(&w.now, &w.shadow, &none, LEVELS, 1, "portable", wanted, NULL, &alone), WEFT_OK);
     weft_backend several = weft_backend_host;
-    const weft_backend_options options = {-1, "portable", 0};
+    const weft_backend_options options = {-1, "portable", 0, 0};
     weft_encoder encoder;
     several.depth = DEPTH;
     several.encode = pass_encode;

@@ -54,7 +54,7 @@ static weft_status slow_survey(weft_backend_state *state, weft_survey_job *job)
 /* Not on the stack of a test: lanes of one that failed may be at it still. */
 static weft_encoder *encoder_open(const unit_pair *pair, uint32_t lanes)
 {
-    static const weft_backend_options options = {-1, "portable", 0};
+    static const weft_backend_options options = {-1, "portable", 0, 0};
     static weft_backend slow;
     weft_encoder *encoder = pair_memory(sizeof *encoder);
     slow = weft_backend_host;
