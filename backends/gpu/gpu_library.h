@@ -17,8 +17,8 @@ typedef struct weft_gpu_library {
     weft_gpu_calls calls;
 } weft_gpu_library;
 
-/* Opens the library and returns its functions. Any thread. Errors, not logged: WEFT_E_MISSING (no file, or one that
- * lacks a function). */
+/* Opens the library and returns its functions. The one that the process has already is taken, under any file name. Any
+ * thread. Errors, not logged: WEFT_E_MISSING (no file, one that lacks a function, or the process has two). */
 weft_status weft_gpu_library_open(weft_gpu_library *library, const weft_gpu_calls **calls);
 
 /* True if other code than weft opened the library in this process. Does not open it. */
