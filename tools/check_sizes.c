@@ -95,9 +95,9 @@ static json_t *trainer_json(const question *q, uint64_t *journal)
     *journal = sizes.journal.bytes;
     judge_host(q, "trainer", sizes.bytes);
     judge_journal(q, &sizes);
-    return json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I}", "bytes", (json_int_t)sizes.bytes, "shadow",
-                     (json_int_t)sizes.shadow, "journal", size_json(&sizes.journal), "digests",
-                     (json_int_t)sizes.digests, "merging", (json_int_t)sizes.merging, "encoding",
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I}", "device", (json_int_t)sizes.device, "bytes",
+                     (json_int_t)sizes.bytes, "shadow", (json_int_t)sizes.shadow, "journal", size_json(&sizes.journal),
+                     "digests", (json_int_t)sizes.digests, "merging", (json_int_t)sizes.merging, "encoding",
                      (json_int_t)sizes.encoding, "slabs", (json_int_t)sizes.slabs, "peers", (json_int_t)sizes.peers);
 }
 
@@ -109,11 +109,11 @@ static json_t *peer_json(const question *q, const weft_site_peer *peer, bool pat
     snprintf(name, sizeof name, "%s%s", peer->name, pattern ? "*" : "");
     judge_host(q, name, sizes.bytes);
     judge_peer(q, peer, name, &sizes);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I}", "name", name, "bytes",
-                     (json_int_t)sizes.bytes, "bucket_max", (json_int_t)sizes.bucket, "slots", (json_int_t)sizes.slots,
-                     "decoding", (json_int_t)sizes.decoding, "staging", size_json(&sizes.staging), "encoded",
-                     (json_int_t)sizes.encoded, "digests", (json_int_t)sizes.digests, "image", (json_int_t)sizes.image,
-                     "relay", (json_int_t)sizes.relay);
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I}", "device", (json_int_t)sizes.device,
+                     "name", name, "bytes", (json_int_t)sizes.bytes, "bucket_max", (json_int_t)sizes.bucket, "slots",
+                     (json_int_t)sizes.slots, "decoding", (json_int_t)sizes.decoding, "staging",
+                     size_json(&sizes.staging), "encoded", (json_int_t)sizes.encoded, "digests",
+                     (json_int_t)sizes.digests, "image", (json_int_t)sizes.image, "relay", (json_int_t)sizes.relay);
 }
 
 json_t *weft_check_sizes(const weft_site *site, const char *path, const weft_layout *layout, uint64_t *journal)
@@ -154,6 +154,13 @@ static void print_size(const char *what, const json_t *size)
            automatic ? ")" : "", json_number_value(json_object_get(size, "percent")));
 }
 
+/* For each end that has a process of its own. */
+static void print_device(const json_t *end)
+{
+    if (mb(end, "device") > 0)
+        printf("    %.1f MB of the device's memory\n", mb(end, "device"));
+}
+
 static void print_trainer(const json_t *trainer)
 {
     const json_t *journal = json_object_get(trainer, "journal");
@@ -161,6 +168,7 @@ static void print_trainer(const json_t *trainer)
            "encoding %.1f, slabs %.1f, peers %.1f\n",
            mb(trainer, "bytes"), mb(trainer, "shadow"), mb(journal, "bytes"), mb(trainer, "digests"),
            mb(trainer, "merging"), mb(trainer, "encoding"), mb(trainer, "slabs"), mb(trainer, "peers"));
+    print_device(trainer);
     print_size("journal", journal);
 }
 
@@ -171,6 +179,7 @@ static void print_peer(const json_t *peer)
            "digests %.1f, image %.1f, relay %.1f\n",
            json_string_value(json_object_get(peer, "name")), mb(peer, "bytes"), mb(peer, "slots"), mb(peer, "decoding"),
            mb(staging, "bytes"), mb(peer, "encoded"), mb(peer, "digests"), mb(peer, "image"), mb(peer, "relay"));
+    print_device(peer);
     print_size("staging", staging);
 }
 

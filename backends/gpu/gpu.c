@@ -10,8 +10,8 @@
 
 #define MIB UINT64_C(1048576)
 
-/* Bytes of a slab. Device memory is less if the budget is small. */
-#define DEVICE_BYTES       (192 * MIB)
+/* Bytes of a slab. */
+#define DEVICE_BYTES       WEFT_GPU_DEVICE_BYTES
 #define DEVICE_BYTES_LEAST (48 * MIB)
 #define PINNED_BYTES       WEFT_GPU_PINNED_BYTES
 #define PLAIN_BYTES        WEFT_GPU_PLAIN_BYTES
@@ -162,6 +162,17 @@ void weft_gpu_memory_give(weft_gpu *gpu, void *memory)
     if (block && !atomic_load(&gpu->hung))
         block_give(gpu, block);
     weft_mem_give(block);
+}
+
+uint64_t weft_gpu_memory_left(weft_gpu *gpu)
+{
+    uint64_t left;
+    if (gpu->driver->memory_left(gpu->device, &left) != WEFT_OK)
+        return 0;
+    pthread_mutex_lock(&gpu->mutex);
+    const uint64_t budget = gpu->budget - gpu->device_bytes;
+    pthread_mutex_unlock(&gpu->mutex);
+    return left < budget ? left : budget;
 }
 
 void *weft_gpu_order(weft_gpu *gpu, const weft_view *view, void *stream, bool *ordered)

@@ -17,6 +17,8 @@
 
 #define WEFT_GPU_JOBS  2048u /* jobs of a slab: at 1 % changed, frames of level fast for a GiB of bf16 */
 #define WEFT_GPU_SLABS 4u
+/* Bytes of device memory for each slab; less if the budget is small. */
+#define WEFT_GPU_DEVICE_BYTES (UINT64_C(192) << 20)
 /* Bytes of host memory for each slab: pinned, and not. */
 #define WEFT_GPU_PINNED_BYTES    (UINT64_C(80) << 20)
 #define WEFT_GPU_PLAIN_BYTES     (UINT64_C(32) << 20)
@@ -187,6 +189,7 @@ weft_status weft_gpu_open(const weft_gpu_driver *driver, const weft_backend_opti
 void weft_gpu_close(weft_gpu *gpu);
 weft_status weft_gpu_memory_take(weft_gpu *gpu, uint64_t bytes, bool pinned, void **memory);
 void weft_gpu_memory_give(weft_gpu *gpu, void *memory);
+uint64_t weft_gpu_memory_left(weft_gpu *gpu);
 
 /* Returns the most runs of a view for which a slab has room, whatever the job. */
 uint64_t weft_gpu_runs(const weft_gpu *gpu);

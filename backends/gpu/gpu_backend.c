@@ -40,6 +40,11 @@ static void slot_memory_give(weft_backend_state *state, void *memory, uint64_t b
     weft_gpu_memory_give(gpu_of(state), memory);
 }
 
+static uint64_t slot_memory_left(weft_backend_state *state)
+{
+    return weft_gpu_memory_left(gpu_of(state));
+}
+
 static uint64_t slot_runs(const weft_backend_state *state)
 {
     return weft_gpu_runs((const weft_gpu *)(const void *)state);
@@ -91,8 +96,9 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
 #define SLOTS                                                                                                          \
     .abi = WEFT_BACKEND_ABI, .depth = WEFT_GPU_DEPTH,                                                                  \
     .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
-    .kernels = slot_kernels, .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs,      \
-    .check = slot_check, KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll
+    .device_bytes = WEFT_GPU_SLABS * WEFT_GPU_DEVICE_BYTES, .memory_left = slot_memory_left, .kernels = slot_kernels,  \
+    .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs, .check = slot_check,          \
+    KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

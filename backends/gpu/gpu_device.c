@@ -62,6 +62,15 @@ void weft_gpu_device_memory_give(weft_gpu_device *device, uint64_t address)
     give_settle(device, "giving memory back", code);
 }
 
+weft_status weft_gpu_device_memory_left(weft_gpu_device *device, uint64_t *bytes)
+{
+    size_t left = 0, all = 0;
+    int code;
+    ON_DEVICE(device, code, device->calls->memory_left(&left, &all));
+    *bytes = left;
+    return settle(device, "asking for free memory", code);
+}
+
 weft_status weft_gpu_device_pinned_take(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address)
 {
     int code;

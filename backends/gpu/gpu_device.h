@@ -30,6 +30,7 @@ int weft_gpu_device_number(const weft_gpu_device *device);
 const char *weft_gpu_device_image(const weft_gpu_device *device);
 weft_status weft_gpu_device_memory_take(weft_gpu_device *device, uint64_t bytes, uint64_t *address);
 void weft_gpu_device_memory_give(weft_gpu_device *device, uint64_t address);
+weft_status weft_gpu_device_memory_left(weft_gpu_device *device, uint64_t *bytes);
 weft_status weft_gpu_device_pinned_take(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address);
 void weft_gpu_device_pinned_give(weft_gpu_device *device, void *memory);
 weft_status weft_gpu_device_stream_take(weft_gpu_device *device, bool urgent, void **stream);
@@ -83,6 +84,7 @@ weft_status weft_gpu_device_image_load(weft_gpu_device *device);
         .image = weft_gpu_device_image,                                                                                \
         .memory_take = weft_gpu_device_memory_take,                                                                    \
         .memory_give = weft_gpu_device_memory_give,                                                                    \
+        .memory_left = weft_gpu_device_memory_left,                                                                    \
         .pinned_take = weft_gpu_device_pinned_take,                                                                    \
         .pinned_give = weft_gpu_device_pinned_give,                                                                    \
         .stream_take = weft_gpu_device_stream_take,                                                                    \

@@ -50,6 +50,8 @@ typedef struct weft_gpu_driver {
     /* Take and give memory, aligned to 256 bytes and not cleared. `give` allows NULL and 0. */
     weft_status (*memory_take)(weft_gpu_device *device, uint64_t bytes, uint64_t *address);
     void (*memory_give)(weft_gpu_device *device, uint64_t address);
+    /* Finds how many bytes of the device's memory are free. */
+    weft_status (*memory_left)(weft_gpu_device *device, uint64_t *bytes);
     weft_status (*pinned_take)(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address);
     void (*pinned_give)(weft_gpu_device *device, void *memory);
 

@@ -28,6 +28,7 @@
                       void **extra), "cuLaunchKernel", "hipModuleLaunchKernel")                                        \
     ROW(int, memory_take, (uint64_t *address, size_t bytes), "cuMemAlloc_v2", "hipMalloc")                             \
     ROW(int, memory_give, (uint64_t address), "cuMemFree_v2", "hipFree")                                               \
+    ROW(int, memory_left, (size_t *left, size_t *all), "cuMemGetInfo_v2", "hipMemGetInfo")                             \
     ROW(int, pinned_take, (void **memory, size_t bytes, unsigned flags), "cuMemHostAlloc", "hipHostMalloc")            \
     ROW(int, pinned_give, (void *memory), "cuMemFreeHost", "hipHostFree")                                              \
     ROW(int, pinned_address, (uint64_t *address, void *memory, unsigned flags), "cuMemHostGetDevicePointer_v2",        \

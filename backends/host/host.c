@@ -290,11 +290,18 @@ static weft_status host_poll(weft_backend_state *state, void *job)
     return WEFT_OK;
 }
 
+static uint64_t host_memory_left(weft_backend_state *state)
+{
+    (void)state;
+    return 0;
+}
+
 const weft_backend weft_backend_host = {
     .abi = WEFT_BACKEND_ABI,
     .name = "host",
     .caps = WEFT_BACKEND_STRIDES | WEFT_BACKEND_CASTS,
     .depth = 1,
+    .memory_left = host_memory_left,
     .host_bytes = SCRATCH_BYTES + sizeof(weft_backend_state),
     .probe = weft_host_probe,
     .open = host_open,

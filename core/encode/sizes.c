@@ -98,6 +98,11 @@ weft_room_for weft_sizes_lists(const weft_backend *backend, int64_t device, uint
     return room;
 }
 
+uint64_t weft_size_batches(const weft_backend *backend, uint64_t budget)
+{
+    return budget && budget / 2 < backend->device_bytes ? budget / 2 : backend->device_bytes;
+}
+
 /* ---- the rule */
 
 static uint64_t whole_mib(uint64_t bytes)

@@ -28,6 +28,10 @@ weft_room_for weft_sizes_host(const weft_mem_host *memory, uint64_t taken);
 weft_room_for weft_sizes_lists(const weft_backend *backend, int64_t device, uint64_t budget,
                                const weft_mem_host *memory, uint64_t taken);
 
+/* Returns the bytes of device memory that a backend takes for batches of jobs, if the site lets weft have `budget`
+ * bytes of it (0: it says nothing). */
+uint64_t weft_size_batches(const weft_backend *backend, uint64_t budget);
+
 typedef struct weft_size {
     uint64_t bytes;
     bool automatic;

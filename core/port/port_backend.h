@@ -231,10 +231,11 @@ typedef struct weft_invert_job {
 
 typedef struct weft_backend {
     uint32_t abi;
-    const char *name;    /* "host" */
-    uint64_t caps;       /* mask of WEFT_BACKEND_* */
-    uint32_t depth;      /* jobs of a thread that pay off at once, at least 1; 1: several threads pay off instead */
-    uint64_t host_bytes; /* bytes of host memory that each state takes at open */
+    const char *name;      /* "host" */
+    uint64_t caps;         /* mask of WEFT_BACKEND_* */
+    uint32_t depth;        /* jobs of a thread that pay off at once, at least 1; 1: several threads pay off instead */
+    uint64_t host_bytes;   /* bytes of host memory that each state takes at open */
+    uint64_t device_bytes; /* bytes of device memory that a state takes at open, and half of its budget at most */
     /* Writes one entry for each device, or one that says why there is none. Returns the number of entries. */
     size_t (*probe)(weft_device_info *devices, size_t capacity);
     weft_status (*open)(const weft_backend_options *options, weft_backend_state **state);
@@ -244,6 +245,9 @@ typedef struct weft_backend {
      * text; WEFT_E_ARGUMENT (the backend has no such kind). */
     weft_status (*memory_take)(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory);
     void (*memory_give)(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind);
+    /* Returns how many bytes of device memory can be taken now: what is free on the device, within the budget. Host: 0.
+     */
+    uint64_t (*memory_left)(weft_backend_state *state);
     /* Returns the most runs that the view of a job may have, at least as many as any unit. UINT64_MAX: any number. */
     uint64_t (*runs)(const weft_backend_state *state);
     /* Says why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence

@@ -272,6 +272,10 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
              (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
              (double)sizes->encoded / 1e6, (double)sizes->digests / 1e6, (double)sizes->image / 1e6,
              (double)relay / 1e6, session->backend_name, rollout->intake.provider->name, rollout->intake.facts.fabric);
+    if (sizes->device > 0)
+        weft_log(WEFT_LOG_INFO, "rollout %s: %.1f MB of the device's memory: batches %.1f, staging %.1f; %.1f are free",
+                 rollout->site.name, (double)sizes->device / 1e6, (double)sizes->batches / 1e6,
+                 (double)sizes->staging.bytes / 1e6, (double)session->backend->memory_left(session->device) / 1e6);
     if (sizes->staging.automatic)
         weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
                  rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,

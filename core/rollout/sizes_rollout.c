@@ -17,6 +17,7 @@ static void add_up(weft_rollout_sizes *sizes)
 {
     sizes->bytes = sizes->slots + sizes->decoding + sizes->staging.bytes + sizes->encoded + sizes->digests +
                    sizes->image + sizes->relay;
+    sizes->device = sizes->batches > 0 ? sizes->batches + sizes->staging.bytes : 0;
 }
 
 weft_rollout_sizes weft_rollout_sizes_of(const weft_site *site, const weft_site_peer *peer, const weft_layout *layout,
@@ -33,6 +34,7 @@ weft_rollout_sizes weft_rollout_sizes_of(const weft_site *site, const weft_site_
     sizes.slots = weft_slots_stride(sizes.bucket) * peer->window + sizes.bucket + weft_unpacker_need();
     sizes.decoding = backend->host_bytes;
     sizes.digests = digest_bytes(layout, staged) + (peer->relay[0] ? weft_layout_wire_bytes(layout) : 0);
+    sizes.batches = weft_size_batches(backend, peer->device_memory);
     sizes.relay = peer->relay[0] ? peer->relay_memory : 0;
     add_up(&sizes);
     return sizes;

@@ -15,6 +15,8 @@ typedef struct weft_rollout_sizes {
     uint64_t image;         /* of [commit] snapshot = staged */
     uint64_t relay;         /* what it has for those behind it */
     uint64_t bytes;         /* of all */
+    uint64_t batches;       /* device memory for batches of jobs */
+    uint64_t device;        /* device memory: batches and staging; 0: the backend has none */
 } weft_rollout_sizes;
 
 /* Computes the sizes of a peer's row for a layout, with the memory of this host, or of the device if its backend has

@@ -10,7 +10,11 @@
 #define WEFT_SITE_TEXT 256 /* a text value and its terminator */
 
 typedef enum weft_choice_progress { WEFT_PROGRESS_THREAD = 0, WEFT_PROGRESS_MANUAL = 1 } weft_choice_progress;
-typedef enum weft_choice_shadow { WEFT_SHADOW_HOST = 0, WEFT_SHADOW_DEVICE = 1 } weft_choice_shadow;
+typedef enum weft_choice_shadow {
+    WEFT_SHADOW_AUTO = 0,
+    WEFT_SHADOW_HOST = 1,
+    WEFT_SHADOW_DEVICE = 2
+} weft_choice_shadow;
 typedef enum weft_choice_store { WEFT_STORE_LEVEL_FAST = 0, WEFT_STORE_LEVEL_TIGHT = 1 } weft_choice_store;
 typedef enum weft_choice_snapshot { WEFT_SNAPSHOT_IN_PLACE = 0, WEFT_SNAPSHOT_STAGED = 1 } weft_choice_snapshot;
 typedef enum weft_choice_verify { WEFT_VERIFY_TOUCHED = 0, WEFT_VERIFY_FULL = 1 } weft_choice_verify;

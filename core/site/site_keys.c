@@ -48,8 +48,9 @@ static const weft_site_field fields[] = {
     {{"trainer", "device_memory", WEFT_KEY_SIZE, "auto", "auto or 384MiB..1024GiB",
       "bytes of the accelerator's memory that weft takes at most"},
      SITE(trainer.device_memory), BOUNDS(384 * MIB, 1024 * GIB), WORD("auto", 0)},
-    {{"trainer", "shadow", WEFT_KEY_CHOICE, "host", "host | device",
-      "where the trainer keeps the bits published last; device needs a backend that has one"},
+    {{"trainer", "shadow", WEFT_KEY_CHOICE, "auto", "auto | host | device",
+      "where the trainer keeps the bits published last; auto: on the device of the weights, if half of what is free there "
+      "is enough"},
      SITE(trainer.shadow)},
     {{"trainer", "journal", WEFT_KEY_SIZE, "auto", "auto or 16MiB..1024GiB",
       "memory that keeps encoded updates for peers that are behind; auto follows the model's size"},

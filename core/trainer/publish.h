@@ -45,6 +45,10 @@ void weft_eager_withdraw(weft_publisher *publisher, weft_update *update);
 bool weft_eager_give_up(weft_publisher *publisher, bool read);
 
 /* ---- shadow.c */
+/* Settles what `auto` comes to for the shadow, as if the site had said so. */
+void weft_shadow_settle(weft_session *session);
+/* Returns the bytes of change lists that a shadow has beside it, where the backend works on it. */
+uint64_t weft_shadow_lists(const weft_layout *layout, const weft_backend *backend);
 /* Takes the memory for the shadow, as the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_shadow_open(weft_shadow *shadow, weft_session *session);
 void weft_shadow_close(weft_shadow *shadow, weft_session *session);

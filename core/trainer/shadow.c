@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/publish.h"
 #include "trainer/recorder.h"
@@ -9,6 +10,9 @@
 
 /* Bytes of memory for the changes of several frames that are put into the shadow together. */
 #define SCRATCH (UINT64_C(32) << 20)
+/* A shadow that the site leaves to weft takes one part in so many of the device memory that is free. The rest is for
+ * what a framework takes later. */
+#define AUTO_SHARE 2u
 
 /* ---- open */
 
@@ -18,14 +22,41 @@ static uint64_t image_bytes(const weft_layout *layout)
     return bytes ? bytes : 1;
 }
 
+uint64_t weft_shadow_lists(const weft_layout *layout, const weft_backend *backend)
+{
+    const uint64_t largest = weft_staging_largest(layout);
+    return backend->depth > 1 && largest < SCRATCH ? SCRATCH : largest;
+}
+
+/* Settles where the shadow lies, as if the site had said so. */
+void weft_shadow_settle(weft_session *session)
+{
+    const weft_backend *backend = session->backend;
+    const uint64_t bytes = image_bytes(session->layout), left = backend->memory_left(session->device);
+    if (session->site->trainer.shadow != WEFT_SHADOW_AUTO)
+        return;
+    const bool fits = bytes <= left / AUTO_SHARE;
+    session->site->trainer.shadow = fits ? WEFT_SHADOW_DEVICE : WEFT_SHADOW_HOST;
+    if (!(backend->caps & WEFT_BACKEND_DEVICE))
+        return;
+    if (fits)
+        weft_log(WEFT_LOG_INFO,
+                 "trainer: shadow = auto is device: %.1f MB of the device's memory, of which %.1f are free",
+                 (double)bytes / 1e6, (double)left / 1e6);
+    else
+        weft_log(WEFT_LOG_WARN,
+                 "trainer: shadow = auto is host, because its %.1f MB are more than half of the %.1f MB that are free "
+                 "on the "
+                 "device: each publish reads them across the bus",
+                 (double)bytes / 1e6, (double)left / 1e6);
+}
+
 /* Opens what works on the shadow alone: the host backend if the shadow is in host memory, whatever works on the
  * weights. */
 static weft_status open_windows(weft_shadow *shadow, const weft_layout *layout, const weft_backend *backend,
                                 weft_backend_state *device)
 {
-    uint64_t bytes = weft_staging_largest(layout);
-    if (backend->depth > 1 && bytes < SCRATCH)
-        bytes = SCRATCH;
+    const uint64_t bytes = weft_shadow_lists(layout, backend);
     weft_status status = weft_pipeline_open(&shadow->jobs, backend, device);
     if (status == WEFT_OK)
         status = weft_pipeline_open(&shadow->loads, backend, device);

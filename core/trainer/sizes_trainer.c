@@ -1,6 +1,7 @@
 #include "trainer/sizes_trainer.h"
 
 #include "peer/peer.h"
+#include "trainer/publish.h"
 #include "trainer/recorder.h"
 
 #define SLABS_LEAST 4u /* slabs of one peer: to copy, send and acknowledge at once */
@@ -40,6 +41,15 @@ static uint64_t workers_bytes(const weft_site *site, const weft_layout *layout, 
            weft_staging_largest(layout);
 }
 
+static void add_device(const weft_site *site, const weft_layout *layout, const weft_backend *backend,
+                       weft_trainer_sizes *sizes)
+{
+    const bool far = site->trainer.shadow == WEFT_SHADOW_DEVICE;
+    sizes->batches = weft_size_batches(backend, site->trainer.device_memory);
+    sizes->lists = far ? weft_shadow_lists(layout, backend) : 0;
+    sizes->device = sizes->batches + sizes->lists + (far ? sizes->shadow : 0);
+}
+
 weft_trainer_sizes weft_trainer_sizes_of(const weft_site *site, const weft_layout *layout, const weft_backend *backend,
                                          const weft_mem_host *memory)
 {
@@ -57,5 +67,6 @@ weft_trainer_sizes weft_trainer_sizes_of(const weft_site *site, const weft_layou
                     binding_bytes(layout);
     sizes.slabs = weft_trainer_slabs(layout, journal) * weft_size_slab(layout) + weft_packer_need();
     sizes.bytes = sizes.shadow + journal + sizes.digests + sizes.merging + sizes.encoding + sizes.slabs + sizes.peers;
+    add_device(site, layout, backend, &sizes);
     return sizes;
 }

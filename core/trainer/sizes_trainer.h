@@ -12,7 +12,9 @@ typedef struct weft_trainer_sizes {
     uint64_t encoding; /* frames on their way into the journal, by thread */
     uint64_t slabs;
     uint64_t peers;
-    uint64_t bytes; /* of all */
+    uint64_t bytes;          /* of all */
+    uint64_t batches, lists; /* device memory: for batches of jobs, and change lists of a shadow that lies there */
+    uint64_t device;         /* device memory, with such a shadow */
 } weft_trainer_sizes;
 
 /* Merging and encoding have room for the worst of updates: pages that no update reaches cost no memory but a place in

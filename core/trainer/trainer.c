@@ -313,17 +313,24 @@ static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *
         (double)sizes->journal.bytes / 1e6, (double)sizes->digests / 1e6, (double)sizes->merging / 1e6,
         (double)sizes->encoding / 1e6, (double)sizes->slabs / 1e6, trainer->peers.count - WEFT_GUESTS,
         (double)sizes->peers / 1e6, session->backend_name);
+    if (sizes->device > 0)
+        weft_log(WEFT_LOG_INFO,
+                 "trainer: %.1f MB of the device's memory: batches %.1f, change lists %.1f, shadow %.1f; %.1f are free",
+                 (double)sizes->device / 1e6, (double)sizes->batches / 1e6, (double)sizes->lists / 1e6,
+                 (double)(sizes->device - sizes->batches - sizes->lists) / 1e6,
+                 (double)session->backend->memory_left(session->device) / 1e6);
     if (sizes->journal.automatic)
         weft_log(WEFT_LOG_INFO, "trainer: journal = auto is %s: %s", weft_size_print(sizes->journal.bytes, size),
                  sizes->journal.why);
 }
 
 /* Settles what `auto` comes to, as if the site had named that. Weights in host memory may be read after this. */
-static void settle_sizes(const weft_session *session, weft_trainer_sizes *sizes)
+static void settle_sizes(weft_session *session, weft_trainer_sizes *sizes)
 {
     const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
     const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
     weft_mem_host memory;
+    weft_shadow_settle(session);
     weft_mem_host_read("", &memory);
     memory.available -= pending < memory.available ? pending : memory.available;
     *sizes = weft_trainer_sizes_of(session->site, session->layout, session->backend, &memory);

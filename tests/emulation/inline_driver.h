@@ -69,6 +69,13 @@ static void inline_driver_memory_give(weft_gpu_device *device, uint64_t address)
     inline_give((void *)(uintptr_t)address);
 }
 
+static weft_status inline_driver_memory_left(weft_gpu_device *device, uint64_t *bytes)
+{
+    (void)device;
+    *bytes = UINT64_C(4) << 30;
+    return WEFT_OK;
+}
+
 static weft_status inline_driver_pinned_take(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address)
 {
     weft_status status = inline_driver_memory_take(device, bytes, address);
@@ -159,12 +166,13 @@ static bool inline_driver_in_use(void)
         .name = (title), .probe = inline_driver_probe, .open = inline_driver_open, .close = inline_driver_close,       \
         .abandon = inline_driver_close, .hold = inline_driver_hold, .release = inline_driver_hold,                     \
         .number = inline_driver_number, .image = inline_driver_image, .memory_take = inline_driver_memory_take,        \
-        .memory_give = inline_driver_memory_give, .pinned_take = inline_driver_pinned_take,                            \
-        .pinned_give = inline_driver_pinned_give, .stream_take = inline_driver_stream_take,                            \
-        .stream_give = inline_driver_handle_give, .copy = inline_driver_copy, .clear = inline_driver_clear,            \
-        .launch = inline_driver_launch, .mark_take = inline_driver_handle_take,                                        \
-        .mark_give = inline_driver_handle_give, .mark = inline_driver_mark, .mark_caller = inline_driver_mark,         \
-        .reached = inline_driver_reached, .reaches = inline_driver_reaches, .in_use = inline_driver_in_use             \
+        .memory_give = inline_driver_memory_give, .memory_left = inline_driver_memory_left,                            \
+        .pinned_take = inline_driver_pinned_take, .pinned_give = inline_driver_pinned_give,                            \
+        .stream_take = inline_driver_stream_take, .stream_give = inline_driver_handle_give,                            \
+        .copy = inline_driver_copy, .clear = inline_driver_clear, .launch = inline_driver_launch,                      \
+        .mark_take = inline_driver_handle_take, .mark_give = inline_driver_handle_give, .mark = inline_driver_mark,    \
+        .mark_caller = inline_driver_mark, .reached = inline_driver_reached, .reaches = inline_driver_reaches,         \
+        .in_use = inline_driver_in_use                                                                                 \
     }
 
 #endif

@@ -28,6 +28,21 @@ API int SYMBOL(cuMemFree_v2, hipFree)(uint64_t address)
     UNSAFE_CALL_OF(code, code = memory_end(address, false));
 }
 
+static int left_give(size_t *left, size_t *all)
+{
+    int code = fake_here();
+    if (code == WEFT_GPU_DONE) {
+        *all = fake.options.memory_bytes;
+        *left = *all - fake.taken_bytes[fake_current()];
+    }
+    return code;
+}
+
+API int SYMBOL(cuMemGetInfo_v2, hipMemGetInfo)(size_t *left, size_t *all)
+{
+    CALL_OF(code, code = left_give(left, all));
+}
+
 static int pinned_give_new(void **memory, size_t bytes)
 {
     uint64_t address = 0;

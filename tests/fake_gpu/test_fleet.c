@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/gpu/gpu.h"
 #include "tests/fake_gpu/far.h"
+#include "trainer/publish.h"
 
 /* ---- one trainer, one rollout */
 
@@ -103,6 +105,32 @@ static void shadow_on_device(void **state)
         assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
     }
     far_fleet_close(f);
+}
+
+/* Left to weft, the shadow lies on the device where half of the free memory is enough for it. */
+static void shadow_where_it_fits(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {"trainer.backend=cuda", "peers.backend=host", "peers.provider=tcp",
+                                            "peers.address=127.0.0.1", NULL};
+    for (int full = 0; full < 2; full++) {
+        fleet *f = far_fleet_open(FLEET_SMALL, overrides);
+        const uint64_t batches = weft_backend_cuda.device_bytes;
+        const uint64_t filler = world[WORLD_CUDA].options.memory_bytes - batches - 3 * f->bytes / 2 - 4096;
+        const uint64_t others = full ? world[WORLD_CUDA].fake->take(0, filler) : 0;
+        assert_true(!full || others);
+        f->trainer.far = &far_cuda_0;
+        fleet_start_trainer(f, NULL);
+        assert_int_equal(f->trainer.session->trainer->publisher.shadow.kind,
+                         full ? WEFT_MEMORY_HOST : WEFT_MEMORY_DEVICE);
+        fleet_join(f, 0, FLEET_OTHER);
+        fleet_publish(f, 20);
+        fleet_catch_up(f, 0);
+        assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+        if (full)
+            world[WORLD_CUDA].fake->give(others);
+        far_fleet_close(f);
+    }
 }
 
 /* ---- what is refused, and what ends a session */
@@ -214,7 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_to_hip),     cmocka_unit_test(cuda_to_host),     cmocka_unit_test(cuda_to_hip),
         cmocka_unit_test(rollout_faults),  cmocka_unit_test(trainer_faults),   cmocka_unit_test(pointer_elsewhere),
-        cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device),
+        cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device), cmocka_unit_test(shadow_where_it_fits),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
