@@ -508,7 +508,8 @@ typedef struct weft_publish_options {
  * options  NULL for none
  * info     receives the figures, or NULL
  * Blocks: until the device has done the work on the stream, at most ten minutes, and for diff and encode.
- * Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream), WEFT_E_DEVICE. */
+ * Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream, or other work on the
+ * device for longer than `[session] device_deadline`; nothing was published), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
                                   const weft_publish_options *options, weft_update_info *info);
 
@@ -596,7 +597,8 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
  * WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number
  * that another passes over; nothing is held, and the next commit goes on).
- * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, nothing was done. If a snapshot broke off, nothing
+ * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, or other work on the device took longer than
+ * `[session] device_deadline`, nothing was done. If a snapshot broke off, nothing
  * is held unless the snapshot was `staged`. */
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
                                  weft_version *held);

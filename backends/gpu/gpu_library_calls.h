@@ -33,7 +33,8 @@
     ROW(int, pinned_give, (void *memory), "cuMemFreeHost", "hipHostFree")                                              \
     ROW(int, pinned_address, (uint64_t *address, void *memory, unsigned flags), "cuMemHostGetDevicePointer_v2",        \
         "hipHostGetDevicePointer")                                                                                     \
-    ROW(int, priorities, (int *lowest, int *highest), "cuCtxGetStreamPriorityRange", "hipDeviceGetStreamPriorityRange") \
+    ROW(int, priorities, (int *lowest, int *highest), "cuCtxGetStreamPriorityRange",                                   \
+        "hipDeviceGetStreamPriorityRange")                                                                             \
     ROW(int, stream_take, (void **stream, unsigned flags, int priority), "cuStreamCreateWithPriority",                 \
         "hipStreamCreateWithPriority")                                                                                 \
     ROW(int, stream_give, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy")                                    \
