@@ -4,45 +4,53 @@
 uint64_t weft_gpu_ones_sum(const uint32_t ones[32], uint32_t bits)
 {
     uint64_t sum = 0;
-    for (uint32_t b = bits; b < 32; b++)
-        sum += (uint64_t)ones[b] << (b - bits);
+    for (uint32_t b = 32; b-- > bits;)
+        sum = 2 * sum + ones[b];
     return sum;
 }
 
-static uint64_t gaps_sum(const void *counts, uint32_t bits)
+/* The counts of a job, and the bits that its magnitudes have at most. */
+typedef struct fast_numbers {
+    const weft_k_fast_counts *counts;
+    uint32_t bits;
+} fast_numbers;
+
+static uint64_t gaps_sum(const void *numbers, uint32_t bits)
 {
-    return weft_gpu_ones_sum(((const weft_k_fast_counts *)counts)->gap_ones, bits);
+    return weft_gpu_ones_sum(((const fast_numbers *)numbers)->counts->gap_ones, bits);
 }
 
-static uint64_t ranks_sum(const void *counts, uint32_t bits)
+static uint64_t ranks_sum(const void *numbers, uint32_t bits)
 {
-    return weft_gpu_ones_sum(((const weft_k_fast_counts *)counts)->rank_ones, bits);
+    return weft_gpu_ones_sum(((const fast_numbers *)numbers)->counts->rank_ones, bits);
 }
 
 /* Adding 2^q makes x one bit longer if x has only ones from bit q on, and q + 1 bits long if x is shorter than that. */
-static uint64_t lengths_sum(const void *counts, uint32_t bits)
+static uint64_t lengths_sum(const void *numbers, uint32_t bits)
 {
-    const weft_k_fast_counts *of = counts;
+    const fast_numbers *of = numbers;
+    const uint32_t *length = of->counts->length, *under = of->counts->under;
     uint64_t sum = 0;
-    for (uint32_t l = bits + 1; l < WEFT_K_LENGTHS; l++)
-        sum += (uint64_t)of->length[l] * (l - 1 - bits);
-    for (uint32_t l = 0; l <= bits; l++)
-        sum += (uint64_t)of->under[l] - of->length[l];
+    for (uint32_t l = bits + 1; l <= of->bits; l++)
+        sum += (uint64_t)length[l] * (l - 1 - bits);
+    for (uint32_t l = 0; l <= bits && l <= of->bits; l++)
+        sum += (uint64_t)under[l] - length[l];
     return sum;
 }
 
 weft_fast_plan weft_gpu_fast_plan(const weft_gpu_encoding *encoding)
 {
-    const weft_k_fast_counts *counts = encoding->fast_counts;
-    weft_fast_source source = {.numbers = counts,
+    const weft_view *now = &encoding->job->now;
+    const fast_numbers numbers = {encoding->fast_counts, 8u * now->width};
+    weft_fast_source source = {.numbers = &numbers,
                                .gaps = gaps_sum,
                                .ranks = ranks_sum,
                                .lengths = lengths_sum,
-                               .count = encoding->job->now.count,
+                               .count = now->count,
                                .changed = encoding->changed,
-                               .exceptions = counts->exceptions};
-    for (uint32_t l = 0; l < WEFT_K_LENGTHS; l++)
-        source.length_total += (uint64_t)counts->length[l] * l;
+                               .exceptions = numbers.counts->exceptions};
+    for (uint32_t l = 0; l <= numbers.bits; l++)
+        source.length_total += (uint64_t)numbers.counts->length[l] * l;
     return weft_fast_plan_of(&source);
 }
 
