@@ -19,7 +19,8 @@ static weft_backend_state *host;
 
 static int both_open(void **state)
 {
-    const weft_backend_options device = {-1, "auto", UINT64_C(24) * 16 << 20}, judge = {-1, "auto", 0};
+    const weft_backend_options device = {.device = -1, .kernels = "auto", .budget_bytes = UINT64_C(24) * 16 << 20},
+                               judge = {.device = -1, .kernels = "auto"};
     (void)state;
     return weft_gpu_open(&weft_emulation_driver, &device, &gpu) == WEFT_OK &&
                    weft_backend_host.open(&judge, &host) == WEFT_OK
@@ -176,7 +177,8 @@ static void digests(masters *m)
     const uint64_t bytes = (m->layout->part_count + 1) * sizeof(uint64_t);
     uint64_t *wanted = pair_memory(bytes), *found = pair_memory(bytes);
     for (uint64_t u = 0; u < m->layout->unit_count; u++) {
-        weft_digest_job a = {weft_binding_view(&m->now, u), wanted}, b = {a.view, found};
+        weft_digest_job a = {.view = weft_binding_view(&m->now, u), .tensor_delta = wanted},
+                        b = {.view = a.view, .tensor_delta = found};
         assert_int_equal(weft_backend_host.digest(host, &a), WEFT_OK);
         device_wait(weft_gpu_submit(gpu, &weft_gpu_digest, &b), &b);
     }
@@ -191,8 +193,11 @@ static void surveys(masters *m)
     for (uint64_t u = 0; u < m->layout->unit_count; u++) {
         weft_survey_job job[2];
         for (int i = 0; i < 2; i++)
-            job[i] = (weft_survey_job){
-                weft_binding_view(&m->now, u), weft_binding_view(&m->shadow, u), 128, 512, &counted[i], NULL};
+            job[i] = (weft_survey_job){.now = weft_binding_view(&m->now, u),
+                                       .shadow = weft_binding_view(&m->shadow, u),
+                                       .count = 128,
+                                       .stride = 512,
+                                       .survey = &counted[i]};
         assert_int_equal(weft_backend_host.survey(host, &job[0]), WEFT_OK);
         device_wait(weft_gpu_submit(gpu, &weft_gpu_survey, &job[1]), &job[1]);
     }

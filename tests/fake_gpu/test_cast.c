@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layout/slice.h"
 #include "tests/fake_gpu/far.h"
 #include "tests/support/cast_world.h"
 

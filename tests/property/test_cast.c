@@ -168,7 +168,8 @@ static void dense_and_digest(trial *t)
     for (uint64_t u = 0; u < t->layout->unit_count; u++) {
         weft_load_job mirror = {.view = weft_binding_view(&t->mirror_image, u), .bytes = dense},
                       casts = {.view = weft_binding_view(&t->casts, u), .bytes = read};
-        weft_digest_job a = {mirror.view, wanted}, b = {casts.view, found};
+        weft_digest_job a = {.view = mirror.view, .tensor_delta = wanted},
+                        b = {.view = casts.view, .tensor_delta = found};
         weft_backend_host.load(t->state, &mirror);
         weft_backend_host.load(t->state, &casts);
         assert_memory_equal(dense, read, (uint64_t)mirror.view.count * mirror.view.width);
