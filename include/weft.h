@@ -301,9 +301,8 @@ typedef struct weft_stride {
  * Memory of WEFT_F32 under a layout of WEFT_BF16 is cast while a trainer reads the memory, for float32 masters without
  * a copy of the weights. The cast rounds to nearest, ties to even, and keeps subnormals and the sign of zero. The bits
  * are those of torch's cast on every device, but for NaN. Each NaN becomes 7fc0, because torch writes several ones by
- * place and device. `data` and all strides are then those of float32. Where weights are written, by a rollout and by
- * weft_store_apply_blocks, such a block is refused by name. A device takes one where the block has all that this
- * process holds of the tensor, and lies as the tensor does. */
+ * place and device. `data` and all strides are then those of float32. Where weights are written such a block is refused
+ * by name. A device takes one that has all that this process holds of the tensor, and lies as the tensor does. */
 typedef struct weft_block {
     weft_slice slice;
     void *data;                           /* address of the slice's first element, aligned to the element's size */

@@ -105,7 +105,8 @@ def part(
     that of Trainer."""
     layout = layout or _layout_of(named, cast)
     rows: list[tuple[int, ...]] = []
-    keep, memory = [], []
+    keep = []
+    memory: list[str | None] = []
     for name, tensor in named.items():
         number = _number_of(layout, name, tensor, cast, contributed)
         local = local_of(tensor)
