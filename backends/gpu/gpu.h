@@ -71,13 +71,15 @@ typedef struct weft_gpu_room {
 
 /* ORDERED: nothing of the batch is on the device yet, because other work must end first: what is on the callers'
  * stream, what is late, and what a device with few queues does before it comes to the slab's stream. LATE: its jobs
- * were given up, and its work is still on the device. */
+ * were given up, and its work is still on the device. LENT: its jobs are done, and the
+ * caller reads frames in its pinned memory. */
 typedef enum weft_gpu_stage {
     WEFT_GPU_FREE,
     WEFT_GPU_FILLING,
     WEFT_GPU_ORDERED,
     WEFT_GPU_RUNNING,
-    WEFT_GPU_LATE
+    WEFT_GPU_LATE,
+    WEFT_GPU_LENT
 } weft_gpu_stage;
 
 /* A wait, and how long it took. A long time without a question counts little, because the process may have been
@@ -96,6 +98,7 @@ struct weft_gpu_slab {
     weft_gpu_room plain;
     void *jobs[WEFT_GPU_JOBS]; /* each begins with its ticket */
     uint32_t count;
+    uint32_t lent; /* jobs whose frames are lent */
     uint32_t step; /* the kind's own; 0 at begin */
     void *plan;    /* the kind's own; NULL at begin */
     /* The fields below are the queue's. */
@@ -203,6 +206,12 @@ weft_status weft_gpu_poll(weft_gpu *gpu, void *job);
 void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab);
 /* Returns a job's result. WEFT_AGAIN if there is none yet. */
 weft_status weft_gpu_result_of(weft_gpu *gpu, const weft_ticket *ticket);
+
+/* Gives back what a job was lent. */
+void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job);
+/* gpu_encode_frames.c: ends the loan to job `place` of a slab; and puts all that the slab has lent into the sinks. */
+void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place);
+void weft_gpu_lent_settle(weft_gpu_slab *slab);
 
 /* Waits until no work is left on a slab's stream, or the device is lost. */
 void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab);

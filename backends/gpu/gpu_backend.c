@@ -73,6 +73,11 @@ static weft_status slot_poll(weft_backend_state *state, void *job)
     return weft_gpu_poll(gpu_of(state), job);
 }
 
+static void slot_give(weft_backend_state *state, weft_encode_job *job)
+{
+    weft_gpu_give(gpu_of(state), job);
+}
+
 /* ---- jobs on frames in host memory, which the host does */
 
 static weft_status slot_merge(weft_backend_state *state, weft_merge_job *job)
@@ -98,7 +103,7 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
     .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
     .device_bytes = WEFT_GPU_SLABS * WEFT_GPU_DEVICE_BYTES, .memory_left = slot_memory_left, .kernels = slot_kernels,  \
     .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs, .check = slot_check,          \
-    KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll
+    KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll, .give = slot_give
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

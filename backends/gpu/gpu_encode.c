@@ -137,6 +137,7 @@ static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
         if (job->levels >> WEFT_LEVEL_TIGHT & 1)
             encodings[i].tight = weft_gpu_take_plain(slab, sizeof *encodings[i].tight);
         memset(job->frame_bytes, 0, sizeof job->frame_bytes);
+        memset(job->lent, 0, sizeof job->lent);
         job->alone = 0;
     }
     weft_status status = diff_launch(batch);

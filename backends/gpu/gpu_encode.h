@@ -50,7 +50,7 @@ void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_sheet *rows, weft_k_diff *
 typedef struct weft_gpu_frame {
     weft_frame_header header; /* header; payload_bytes 0: no frame */
     uint64_t payload;         /* address on the device, aligned to 16 bytes */
-    const uint8_t *copy;      /* bytes on the host */
+    uint8_t *copy;            /* bytes on the host, after room for the header */
 } weft_gpu_frame;
 
 /* Level tight of a job; lists in the order of their descriptors. */
@@ -78,6 +78,7 @@ typedef struct weft_gpu_encoding {
     uint64_t ranks;   /* ranks of the exceptions, for level fast */
     const weft_k_fast_counts *fast_counts;
     weft_gpu_frame frames[WEFT_LEVEL_COUNT];
+    bool lent; /* the job has frames that are lent */
 } weft_gpu_encoding;
 
 typedef struct weft_gpu_batch {
@@ -128,6 +129,10 @@ weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
 
 /* gpu_encode_frames.c */
 uint64_t weft_gpu_planes_rows(const weft_encode_job *job);
+
+/* Bytes in front of each payload for its header, so that a frame can be lent where it was copied to. */
+#define WEFT_GPU_HEADER_ROOM 16u
+_Static_assert(WEFT_GPU_HEADER_ROOM >= WEFT_FRAME_HEADER_BYTES, "a header");
 
 /* Rounds the bytes of a payload up to 16, because payloads are aligned to 16 bytes, as weights usually are. */
 static inline uint64_t weft_gpu_payload_room(uint64_t bytes)

@@ -40,10 +40,9 @@ static bool frame_take(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_
                                      .parameters = wanted >= WEFT_LEVEL_FAST ? WEFT_FULL_STEPS : WEFT_FULL_BITS};
     header.unit = job->now.unit;
     header.units = job->now.units;
-    *frame = (weft_gpu_frame){.header = header,
-                              .payload = batch->payload + batch->payload_used,
-                              .copy = batch->payload_copy + batch->payload_used};
-    batch->payload_used += weft_gpu_payload_room(header.payload_bytes);
+    const uint64_t at = batch->payload_used + WEFT_GPU_HEADER_ROOM;
+    *frame = (weft_gpu_frame){.header = header, .payload = batch->payload + at, .copy = batch->payload_copy + at};
+    batch->payload_used = at + weft_gpu_payload_room(header.payload_bytes);
     return coded;
 }
 
@@ -180,35 +179,72 @@ weft_status weft_gpu_round_planes(weft_gpu_batch *batch)
 
 /* ---- frames */
 
-static void frame_write(const weft_gpu_encoding *encoding, const weft_gpu_frame *frame, weft_frame_sink *sink,
-                        uint32_t *frame_bytes)
+/* Completes a frame where its payload was copied to. */
+static uint8_t *frame_finish(const weft_gpu_encoding *encoding, const weft_gpu_frame *frame)
 {
-    const uint32_t bytes = WEFT_FRAME_HEADER_BYTES + frame->header.payload_bytes;
-    uint8_t *out = weft_host_sink_take(sink, bytes);
-    if (!out)
-        return;
-    weft_frame_write_header(out, &frame->header);
-    memcpy(out + WEFT_FRAME_HEADER_BYTES, frame->copy, frame->header.payload_bytes);
+    uint8_t *begin = frame->copy - WEFT_FRAME_HEADER_BYTES;
+    weft_frame_write_header(begin, &frame->header);
     if (frame->header.level == WEFT_LEVEL_TIGHT)
-        weft_tight_write_lists(&encoding->tight->shape, out + WEFT_FRAME_HEADER_BYTES);
-    *frame_bytes = bytes;
+        weft_tight_write_lists(&encoding->tight->shape, frame->copy);
+    return begin;
 }
 
-static void encoding_end(const weft_gpu_encoding *encoding)
+static void frame_put(const uint8_t *frame, uint32_t bytes, weft_frame_sink *sink, uint32_t *frame_bytes)
+{
+    uint8_t *out = weft_host_sink_take(sink, bytes);
+    if (out)
+        memcpy(out, frame, bytes);
+    *frame_bytes = out ? bytes : 0;
+}
+
+/* Lends or writes the frames of a job. */
+static void encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend)
 {
     weft_encode_job *job = encoding->job;
     for (uint32_t s = 0; s < encoding->pair.sum_count; s++)
         job->tensor_delta[encoding->pair.parts[s]] += encoding->sums[s];
     for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        if (encoding->frames[level].header.payload_bytes > 0)
-            frame_write(encoding, &encoding->frames[level], &job->sinks[level], &job->frame_bytes[level]);
+        const weft_gpu_frame *frame = &encoding->frames[level];
+        if (frame->header.payload_bytes == 0)
+            continue;
+        const uint8_t *made = frame_finish(encoding, frame);
+        job->frame_bytes[level] = WEFT_FRAME_HEADER_BYTES + frame->header.payload_bytes;
+        if (lend && job->lend)
+            job->lent[level] = made;
+        else
+            frame_put(made, job->frame_bytes[level], &job->sinks[level], &job->frame_bytes[level]);
+        encoding->lent = encoding->lent || job->lent[level];
     }
+    slab->lent += encoding->lent;
 }
 
+/* Frames of the last round can be lent, because the next round takes the memory of those before it. */
 void weft_gpu_round_end(weft_gpu_batch *batch)
 {
     for (uint32_t i = batch->first; i < batch->end; i++) {
         if (batch->encodings[i].changed > 0)
-            encoding_end(&batch->encodings[i]);
+            encoding_end(batch->slab, &batch->encodings[i], batch->end == batch->slab->count);
     }
+}
+
+void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place)
+{
+    weft_gpu_batch *batch = slab->plan;
+    batch->encodings[place].lent = false;
+    slab->lent--;
+}
+
+/* Of a job that has nothing on loan no byte is touched: the caller has that job again. */
+void weft_gpu_lent_settle(weft_gpu_slab *slab)
+{
+    const weft_gpu_batch *batch = slab->plan;
+    for (uint32_t i = 0; i < slab->count; i++) {
+        weft_encode_job *job = batch->encodings[i].job;
+        for (unsigned level = 0; batch->encodings[i].lent && level < WEFT_LEVEL_COUNT; level++) {
+            if (job->lent[level])
+                frame_put(job->lent[level], job->frame_bytes[level], &job->sinks[level], &job->frame_bytes[level]);
+            job->lent[level] = NULL;
+        }
+    }
+    slab->lent = 0;
 }

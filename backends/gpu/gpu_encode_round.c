@@ -39,7 +39,8 @@ static uint64_t payloads_bytes(const weft_encode_job *job, uint32_t changed)
 {
     uint64_t bytes = 0;
     for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++)
-        bytes += wants(job, (weft_level)level) ? payload_most(job, (weft_level)level, changed) : 0;
+        bytes +=
+            wants(job, (weft_level)level) ? WEFT_GPU_HEADER_ROOM + payload_most(job, (weft_level)level, changed) : 0;
     return bytes;
 }
 
@@ -47,7 +48,7 @@ weft_gpu_need weft_gpu_round_least(void)
 {
     weft_encode_job largest = {.now = {.count = UNIT_ELEMENTS, .width = UNIT_BYTES / UNIT_ELEMENTS},
                                .levels = (1u << WEFT_LEVEL_COUNT) - 1};
-    const uint64_t payloads = WEFT_LEVEL_COUNT * (uint64_t)UNIT_BYTES + WEFT_GPU_ALIGN;
+    const uint64_t payloads = WEFT_LEVEL_COUNT * (uint64_t)(UNIT_BYTES + WEFT_GPU_HEADER_ROOM) + WEFT_GPU_ALIGN;
     const uint64_t unit = lists_bytes(&largest, UNIT_ELEMENTS);
     largest.now.count <<= WEFT_RUN_SHIFT_MAX;
     const uint64_t run = lists_bytes(&largest, WEFT_FRAME_RUN_CHANGES);

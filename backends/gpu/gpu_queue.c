@@ -109,6 +109,13 @@ static bool nothing_is_late(weft_gpu *gpu)
 
 /* ---- slabs */
 
+static void slab_stage(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    slab->stage = stage;
+    pthread_mutex_unlock(&gpu->mutex);
+}
+
 /* Moves one slab of the calling thread from a stage to another, from number `*index` on; NULL past the last. */
 static weft_gpu_slab *slab_own(weft_gpu *gpu, weft_gpu_stage first, weft_gpu_stage last, uint32_t *index)
 {
@@ -134,19 +141,24 @@ static weft_gpu_slab *slab_filling(weft_gpu *gpu)
     return slab_own(gpu, WEFT_GPU_FILLING, WEFT_GPU_FILLING, &index);
 }
 
-/* A slab that the calling thread may fill; NULL if there is none now. */
-static weft_gpu_slab *slab_free(weft_gpu *gpu)
+/* Returns a slab that the calling thread may fill; NULL if there is none now. `*lent` is one whose frames the thread
+ * was lent, if it has such a slab. */
+static weft_gpu_slab *slab_take(weft_gpu *gpu, weft_gpu_slab **lent)
 {
     weft_gpu_slab *found = NULL;
     uint32_t own = 0;
+    *lent = NULL;
     pthread_mutex_lock(&gpu->mutex);
     late_settle(gpu);
     for (uint32_t i = 0; i < WEFT_GPU_SLABS; i++) {
         weft_gpu_slab *slab = &gpu->slabs[i];
+        const bool is_own = pthread_equal(slab->owner, pthread_self());
         if (slab->stage == WEFT_GPU_FREE)
             found = slab;
         else if (slab->stage != WEFT_GPU_LATE)
-            own += pthread_equal(slab->owner, pthread_self()) != 0;
+            own += is_own;
+        if (slab->stage == WEFT_GPU_LENT && is_own)
+            *lent = slab;
     }
     if (own >= WEFT_GPU_SLABS_OF_THREAD)
         found = NULL;
@@ -156,6 +168,34 @@ static weft_gpu_slab *slab_free(weft_gpu *gpu)
     }
     pthread_mutex_unlock(&gpu->mutex);
     return found;
+}
+
+/* The same, and takes a slab back that the thread was lent if there is no other. */
+static weft_gpu_slab *slab_free(weft_gpu *gpu)
+{
+    weft_gpu_slab *lent, *found = slab_take(gpu, &lent);
+    if (found || !lent)
+        return found;
+    weft_gpu_lent_settle(lent);
+    pthread_mutex_lock(&gpu->mutex);
+    lent->stage = WEFT_GPU_FILLING;
+    pthread_mutex_unlock(&gpu->mutex);
+    return lent;
+}
+
+void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job)
+{
+    weft_gpu_slab *slab = &gpu->slabs[job->ticket.batch];
+    bool lent = false;
+    for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        lent = lent || job->lent[level];
+        job->lent[level] = NULL;
+    }
+    if (!lent)
+        return;
+    weft_gpu_lent_end(slab, job->ticket.place);
+    if (slab->lent == 0)
+        slab_stage(gpu, slab, WEFT_GPU_FREE);
 }
 
 static void slab_end(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
@@ -220,16 +260,9 @@ static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
             return;
     }
     if (status == WEFT_OK)
-        slab_end(gpu, slab, WEFT_GPU_FREE);
+        slab_end(gpu, slab, slab->lent > 0 ? WEFT_GPU_LENT : WEFT_GPU_FREE);
     else
         slab_fail(gpu, slab, status);
-}
-
-static void slab_stage(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    slab->stage = stage;
-    pthread_mutex_unlock(&gpu->mutex);
 }
 
 static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
@@ -389,7 +422,7 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
     slab->stream = slab->streams[kind->urgent];
     slab->caller = caller;
     slab->ordered = ordered;
-    slab->count = 0;
+    slab->count = slab->lent = 0;
     slab->step = 0;
     slab->plan = NULL;
     slab->trouble[0] = '\0';
@@ -434,7 +467,8 @@ weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
     weft_status status = slab_for(gpu, kind, job, &slab);
     if (status != WEFT_OK)
         return status;
-    *(weft_ticket *)job = (weft_ticket){.status = WEFT_AGAIN, .batch = (uint32_t)(slab - gpu->slabs)};
+    *(weft_ticket *)job =
+        (weft_ticket){.status = WEFT_AGAIN, .batch = (uint32_t)(slab - gpu->slabs), .place = slab->count};
     slab->status[slab->count] = WEFT_OK;
     slab->jobs[slab->count++] = job;
     if (slab->count == gpu->jobs_most)

@@ -290,6 +290,12 @@ static weft_status host_poll(weft_backend_state *state, void *job)
     return WEFT_OK;
 }
 
+static void host_give(weft_backend_state *state, weft_encode_job *job)
+{
+    (void)state;
+    (void)job;
+}
+
 static uint64_t host_memory_left(weft_backend_state *state)
 {
     (void)state;
@@ -301,6 +307,7 @@ const weft_backend weft_backend_host = {
     .name = "host",
     .caps = WEFT_BACKEND_STRIDES | WEFT_BACKEND_CASTS,
     .depth = 1,
+    .give = host_give,
     .memory_left = host_memory_left,
     .host_bytes = SCRATCH_BYTES + sizeof(weft_backend_state),
     .probe = weft_host_probe,

@@ -144,7 +144,8 @@ static bool span_begin(const weft_encoder *encoder, weft_encode_ring *ring, uint
                                     .levels = levels,
                                     .sinks = sinks,
                                     .tensor_delta = pass->delta, /* a part belongs to one unit: jobs share no word */
-                                    .stream = pass->stream};
+                                    .stream = pass->stream,
+                                    .lend = true};
     weft_pipeline_begin(ring->window, WEFT_JOB_ENCODE);
     return true;
 }
@@ -152,10 +153,11 @@ static bool span_begin(const weft_encoder *encoder, weft_encode_ring *ring, uint
 static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_job *job)
 {
     weft_status status = WEFT_OK;
-    for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++)
+    for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++) {
+        const uint8_t *frame = job->lent[level] ? job->lent[level] : job->sinks[level].data;
         if (job->levels >> level & 1)
-            status = weft_encode_emit(pass, (weft_level)level, job->sinks[level].data,
-                                      job->sinks[level].data + job->sinks[level].used);
+            status = weft_encode_emit(pass, (weft_level)level, frame, frame + job->frame_bytes[level]);
+    }
     return status;
 }
 
@@ -182,7 +184,9 @@ static weft_status units_encode(const weft_encoder *encoder, const weft_encode_j
     for (uint64_t unit = first, ended = first; status == WEFT_OK && ended < end; ended++) {
         while (unit < end && span_begin(encoder, ring, unit, 1, run->alone))
             unit++;
-        status = job_end(encoder->pass, weft_pipeline_end(ring->window));
+        weft_job *job = weft_pipeline_end(ring->window);
+        status = job_end(encoder->pass, job);
+        weft_pipeline_give(ring->window, job);
     }
     weft_pipeline_drop(ring->window);
     return status;
@@ -223,15 +227,17 @@ static void runs_again(const weft_encoder *encoder, weft_encode_ring *ring, batc
 static weft_status run_end(weft_encoder *encoder, weft_encode_pass *pass, batch_course *course)
 {
     weft_encode_ring *ring = &encoder->batch->runs;
-    const weft_job *job = weft_pipeline_end(ring->window);
+    weft_job *job = weft_pipeline_end(ring->window);
     if (job->status == WEFT_OK)
         ring_see(ring, &job->encode);
     if (ring->full) {
+        weft_pipeline_give(ring->window, job);
         runs_again(encoder, ring, course);
         return WEFT_OK;
     }
     course->ended = job->encode.now.unit + (uint64_t)job->encode.now.units;
     weft_status status = job_end(pass, job);
+    weft_pipeline_give(ring->window, job);
     if (status == WEFT_OK && job->encode.alone)
         status = units_encode(encoder, &job->encode);
     if (status == WEFT_OK && pass->moved)

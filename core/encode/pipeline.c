@@ -77,6 +77,12 @@ weft_job *weft_pipeline_end(weft_pipeline *window)
     return job;
 }
 
+void weft_pipeline_give(const weft_pipeline *window, weft_job *job)
+{
+    if (job->kind == WEFT_JOB_ENCODE && job->status == WEFT_OK)
+        window->backend->give(window->device, &job->encode);
+}
+
 void weft_pipeline_settle(weft_pipeline *window)
 {
     for (uint64_t at = window->ended; at < window->begun; at++)
@@ -108,7 +114,8 @@ void weft_pipeline_drop(weft_pipeline *window)
         return;
     hush_begin(&h);
     weft_pipeline_settle(window);
-    window->ended = window->begun;
+    for (; window->ended < window->begun; window->ended++)
+        weft_pipeline_give(window, &window->jobs[window->ended % window->depth]);
     hush_end(&h, WEFT_OK);
 }
 

@@ -75,7 +75,7 @@ typedef struct weft_changes {
  * the jobs that it has. */
 typedef struct weft_ticket {
     weft_status status; /* the job's, once it is done */
-    uint32_t batch;
+    uint32_t batch, place;
     uint32_t trouble; /* number of the job's error text */
 } weft_ticket;
 
@@ -90,7 +90,10 @@ typedef struct weft_frame_sink {
 /* encode: compares the weights of a unit, or of a run of units, with the shadow, and writes one frame for each wanted
  * level, or none if they are equal. A level that cannot code the run as one frame goes into `alone` with nothing
  * written, and the caller codes its units one by one. No frame is larger than largest_frame. Jobs that are with the
- * backend at once have separate sinks. */
+ * backend at once have separate sinks.
+ *
+ * A frame may be lent: the caller reads it where the backend made it. The job and its sinks then stay borrowed until
+ * `give`. Each submit of the thread may put what is lent into its sink, because the backend needs the place. */
 typedef struct weft_encode_job {
     weft_ticket ticket;
     weft_view now;                     /* the weights */
@@ -101,8 +104,10 @@ typedef struct weft_encode_job {
     weft_frame_sink *sinks;            /* WEFT_LEVEL_COUNT sinks, used for the levels in the mask */
     uint64_t *tensor_delta;            /* one word for each part of the layout: digest(now) - digest(shadow) is added */
     void *stream;                      /* the caller's stream, on which `now` was written */
-    uint32_t changed;                  /* out: changed elements; not set if every level is in `alone` */
-    uint32_t alone;                    /* out: mask of levels */
+    bool lend;                         /* frames may be lent; then the job is borrowed until `give` */
+    const uint8_t *lent[WEFT_LEVEL_COUNT];  /* out: frames that are lent; NULL: in the sink, or none */
+    uint32_t changed;                       /* out: changed elements; not set if every level is in `alone` */
+    uint32_t alone;                         /* out: mask of levels */
     uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: bytes of each frame; 0: none was written */
     double diff_ms;                         /* out: time in ms, added */
     double encode_ms;                       /* out: time in ms, added */
@@ -265,6 +270,8 @@ typedef struct weft_backend {
     weft_status (*drain)(weft_backend_state *state, weft_drain_job *job);
     weft_status (*invert)(weft_backend_state *state, weft_invert_job *job);
     weft_status (*poll)(weft_backend_state *state, void *job);
+    /* Gives back what a done encode job was lent, if anything. */
+    void (*give)(weft_backend_state *state, weft_encode_job *job);
 } weft_backend;
 
 /* Waits for a job. `status` is the return value of its operation. */

@@ -133,6 +133,27 @@ static void shadow_where_it_fits(void **state)
     }
 }
 
+/* More runs are under way than slabs have room for, so frames that were lent are taken back into the sinks. */
+static void frames_are_taken_back(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {"trainer.backend=cuda", "peers.backend=host",      "peers.provider=tcp",
+                                            "peers.level=fast",     "peers.address=127.0.0.1", NULL};
+    fleet *f = far_fleet_open(FLEET_TILES, overrides);
+    f->trainer.far = &far_cuda_0;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    for (uint32_t most = 1; most < 4; most++) {
+        ((weft_gpu *)(void *)f->trainer.session->device)->jobs_most = most;
+        assert_true(f->layout->unit_count > WEFT_GPU_SLABS_OF_THREAD * most);
+        fleet_publish(f, 20);
+        fleet_publish(f, 0);
+        fleet_catch_up(f, 0);
+        assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    }
+    far_fleet_close(f);
+}
+
 /* ---- what is refused, and what ends a session */
 
 static void bind_refused(fleet *f, const char *text)
@@ -240,9 +261,11 @@ static void trainer_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_to_hip),     cmocka_unit_test(cuda_to_host),     cmocka_unit_test(cuda_to_hip),
-        cmocka_unit_test(rollout_faults),  cmocka_unit_test(trainer_faults),   cmocka_unit_test(pointer_elsewhere),
-        cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device), cmocka_unit_test(shadow_where_it_fits),
+        cmocka_unit_test(host_to_hip),          cmocka_unit_test(cuda_to_host),
+        cmocka_unit_test(cuda_to_hip),          cmocka_unit_test(rollout_faults),
+        cmocka_unit_test(trainer_faults),       cmocka_unit_test(pointer_elsewhere),
+        cmocka_unit_test(pieces_too_many),      cmocka_unit_test(shadow_on_device),
+        cmocka_unit_test(shadow_where_it_fits), cmocka_unit_test(frames_are_taken_back),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
