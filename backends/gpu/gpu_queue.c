@@ -2,227 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/gpu/gpu.h"
+#include "backends/gpu/gpu_slab.h"
 #include "backends/gpu/gpu_wait.h"
 #include "base/status.h"
-
-#define STEP_NS UINT64_C(1000000000) /* counts of a wait between two times of asking, at most */
-
-static void wait_begin(weft_gpu_wait *wait)
-{
-    *wait = (weft_gpu_wait){.asked_ns = weft_gpu_now_ns()};
-}
-
-/* True if the wait was too long. Call this before asking whether the work is done. */
-static bool wait_ends(weft_gpu_wait *wait, uint64_t most_ns)
-{
-    const uint64_t now = weft_gpu_now_ns(), step = now - wait->asked_ns;
-    wait->waited_ns += step < STEP_NS ? step : STEP_NS;
-    wait->asked_ns = now;
-    return wait->waited_ns > most_ns;
-}
-
-/* The first loss is the one that is reported. */
-static void device_lose(weft_gpu *gpu)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    if (!atomic_load(&gpu->lost))
-        snprintf(gpu->why_lost, sizeof gpu->why_lost, "%s", weft_last_error());
-    atomic_store(&gpu->lost, true);
-    pthread_mutex_unlock(&gpu->mutex);
-}
-
-/* Remembers what a driver's error means for the device. */
-static weft_status noted(weft_gpu *gpu, weft_status status)
-{
-    if (status == WEFT_E_DEVICE)
-        device_lose(gpu);
-    return status;
-}
-
-static weft_status lost_fail(weft_gpu *gpu)
-{
-    char why[sizeof gpu->why_lost];
-    pthread_mutex_lock(&gpu->mutex);
-    memcpy(why, gpu->why_lost, sizeof why);
-    pthread_mutex_unlock(&gpu->mutex);
-    return weft_fail_quiet(WEFT_E_DEVICE, "%s", why);
-}
-
-/* Asks whether the device has done the work on a slab's stream. `*late` if that takes longer than `most_ns`. While the
- * driver gives no answer the work may have ended long ago. */
-static weft_status slab_ask(const weft_gpu *gpu, weft_gpu_slab *slab, uint64_t most_ns, bool *late)
-{
-    *late = wait_ends(&slab->wait, most_ns);
-    weft_status status = gpu->driver->reached(gpu->device, slab->mark);
-    if (status == WEFT_E_STATE) {
-        wait_begin(&slab->wait);
-        status = WEFT_AGAIN;
-        *late = false;
-    }
-    *late = *late && status == WEFT_AGAIN;
-    return status;
-}
-
-/* Work that does not end, and that cannot be given up, loses the device. */
-static weft_status device_hang(weft_gpu *gpu, uint64_t waited_ns)
-{
-    weft_status status =
-        weft_fail(WEFT_E_DEVICE, "%s device %d: work does not end for %.0f s; the device is lost to this session",
-                  gpu->driver->name, gpu->driver->number(gpu->device), (double)waited_ns / 1e9);
-    atomic_store(&gpu->hung, true);
-    return noted(gpu, status);
-}
-
-static weft_status late_fail(const weft_gpu *gpu, const char *what)
-{
-    return weft_fail(WEFT_E_TIMEOUT,
-                     "%s device %d: other work on the device takes longer than device_deadline = %.3g s; %s",
-                     gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->patience_ns / 1e9, what);
-}
-
-/* ---- work that is late */
-
-/* Frees the slabs whose late work has ended. Call with the mutex held; true if no work is late. */
-static bool late_settle(weft_gpu *gpu)
-{
-    for (uint32_t i = 0; i < WEFT_GPU_SLABS && gpu->late > 0; i++) {
-        weft_gpu_slab *slab = &gpu->slabs[i];
-        if (slab->stage != WEFT_GPU_LATE)
-            continue;
-        const weft_status status = gpu->driver->reached(gpu->device, slab->mark);
-        if (status == WEFT_AGAIN || status == WEFT_E_STATE)
-            continue;
-        slab->stage = WEFT_GPU_FREE;
-        gpu->late--;
-    }
-    return gpu->late == 0;
-}
-
-static bool nothing_is_late(weft_gpu *gpu)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    const bool none = late_settle(gpu);
-    pthread_mutex_unlock(&gpu->mutex);
-    return none;
-}
-
-/* ---- slabs */
-
-static void slab_stage(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    slab->stage = stage;
-    pthread_mutex_unlock(&gpu->mutex);
-}
-
-/* Moves one slab of the calling thread from a stage to another, from number `*index` on; NULL past the last. */
-static weft_gpu_slab *slab_own(weft_gpu *gpu, weft_gpu_stage first, weft_gpu_stage last, uint32_t *index)
-{
-    weft_gpu_slab *found = NULL;
-    pthread_mutex_lock(&gpu->mutex);
-    for (; *index < WEFT_GPU_SLABS && !found; ++*index) {
-        weft_gpu_slab *slab = &gpu->slabs[*index];
-        if (slab->stage >= first && slab->stage <= last && pthread_equal(slab->owner, pthread_self()))
-            found = slab;
-    }
-    pthread_mutex_unlock(&gpu->mutex);
-    return found;
-}
-
-static weft_gpu_slab *slab_under_way(weft_gpu *gpu, uint32_t *index)
-{
-    return slab_own(gpu, WEFT_GPU_ORDERED, WEFT_GPU_RUNNING, index);
-}
-
-static weft_gpu_slab *slab_filling(weft_gpu *gpu)
-{
-    uint32_t index = 0;
-    return slab_own(gpu, WEFT_GPU_FILLING, WEFT_GPU_FILLING, &index);
-}
-
-/* Returns a slab that the calling thread may fill; NULL if there is none now. `*lent` is one whose frames the thread
- * was lent, if it has such a slab. */
-static weft_gpu_slab *slab_take(weft_gpu *gpu, weft_gpu_slab **lent)
-{
-    weft_gpu_slab *found = NULL;
-    uint32_t own = 0;
-    *lent = NULL;
-    pthread_mutex_lock(&gpu->mutex);
-    late_settle(gpu);
-    for (uint32_t i = 0; i < WEFT_GPU_SLABS; i++) {
-        weft_gpu_slab *slab = &gpu->slabs[i];
-        const bool is_own = pthread_equal(slab->owner, pthread_self());
-        if (slab->stage == WEFT_GPU_FREE)
-            found = slab;
-        else if (slab->stage != WEFT_GPU_LATE)
-            own += is_own;
-        if (slab->stage == WEFT_GPU_LENT && is_own)
-            *lent = slab;
-    }
-    if (own >= WEFT_GPU_SLABS_OF_THREAD)
-        found = NULL;
-    if (found) {
-        found->stage = WEFT_GPU_FILLING;
-        found->owner = pthread_self();
-    }
-    pthread_mutex_unlock(&gpu->mutex);
-    return found;
-}
-
-/* The same, and takes a slab back that the thread was lent if there is no other. */
-static weft_gpu_slab *slab_free(weft_gpu *gpu)
-{
-    weft_gpu_slab *lent, *found = slab_take(gpu, &lent);
-    if (found || !lent)
-        return found;
-    weft_gpu_lent_settle(lent);
-    pthread_mutex_lock(&gpu->mutex);
-    lent->stage = WEFT_GPU_FILLING;
-    pthread_mutex_unlock(&gpu->mutex);
-    return lent;
-}
-
-void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job)
-{
-    weft_gpu_slab *slab = &gpu->slabs[job->ticket.batch];
-    bool lent = false;
-    for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        lent = lent || job->lent[level];
-        job->lent[level] = NULL;
-    }
-    if (!lent)
-        return;
-    weft_gpu_lent_end(slab, job->ticket.place);
-    if (slab->lent == 0)
-        slab_stage(gpu, slab, WEFT_GPU_FREE);
-}
-
-static void slab_end(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    weft_gpu_results_put(gpu, slab);
-    slab->stage = stage;
-    gpu->late += stage == WEFT_GPU_LATE;
-    pthread_mutex_unlock(&gpu->mutex);
-}
-
-void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab)
-{
-    weft_status status = WEFT_E_DEVICE;
-    /* A device that is lost says so every time; one call that fails proves nothing about work that is under way. */
-    for (int tries = 0; tries < 2 && status != WEFT_OK && !atomic_load(&gpu->hung); tries++)
-        status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
-    wait_begin(&slab->wait);
-    for (bool late = false; status == WEFT_OK && !late;) {
-        const uint64_t asked = weft_gpu_now_ns();
-        status = slab_ask(gpu, slab, gpu->patience_ns, &late) == WEFT_AGAIN ? WEFT_OK : WEFT_AGAIN;
-        if (late)
-            device_hang(gpu, gpu->patience_ns);
-        else if (status == WEFT_OK)
-            weft_gpu_wait_after(asked);
-    }
-}
 
 static void jobs_fail(weft_gpu_slab *slab, weft_status status)
 {
@@ -235,39 +17,39 @@ static void jobs_fail(weft_gpu_slab *slab, weft_status status)
 /* Work on the stream may still write to the jobs' memory, so it must end first. */
 static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
-    noted(gpu, status);
+    weft_gpu_noted(gpu, status);
     jobs_fail(slab, status);
     if (slab->stage == WEFT_GPU_RUNNING && !atomic_load(&gpu->hung))
         weft_gpu_quiet(gpu, slab);
-    slab_end(gpu, slab, WEFT_GPU_FREE);
+    weft_gpu_slab_end(gpu, slab, WEFT_GPU_FREE);
 }
 
 /* Gives up the jobs of a slab, whose work goes on. No later batch begins before that work has ended, so nothing of it
  * meets what later jobs do with the same lists. */
 static void slab_give_up(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    jobs_fail(slab, late_fail(gpu, "the job is given up"));
-    slab_end(gpu, slab, WEFT_GPU_LATE);
+    jobs_fail(slab, weft_gpu_late_fail(gpu, "the job is given up"));
+    weft_gpu_slab_end(gpu, slab, WEFT_GPU_LATE);
 }
 
 /* Handles the status of begin or advance. */
 static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
-    wait_begin(&slab->wait);
+    weft_gpu_wait_begin(&slab->wait);
     if (status == WEFT_AGAIN) {
         status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
         if (status == WEFT_OK)
             return;
     }
     if (status == WEFT_OK)
-        slab_end(gpu, slab, slab->lent > 0 ? WEFT_GPU_LENT : WEFT_GPU_FREE);
+        weft_gpu_slab_end(gpu, slab, slab->lent > 0 ? WEFT_GPU_LENT : WEFT_GPU_FREE);
     else
         slab_fail(gpu, slab, status);
 }
 
 static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    slab_stage(gpu, slab, WEFT_GPU_RUNNING);
+    weft_gpu_slab_stage(gpu, slab, WEFT_GPU_RUNNING);
     slab_settle(gpu, slab, slab->kind->begin(gpu, slab));
 }
 
@@ -276,7 +58,7 @@ static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
  * stream moves on. */
 static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    const bool late = wait_ends(&slab->wait, gpu->caller_ns);
+    const bool late = weft_gpu_wait_ends(&slab->wait, gpu->caller_ns);
     weft_status status = WEFT_OK;
     if (!slab->fenced)
         status = gpu->driver->mark_caller(gpu->device, slab->caller, slab->fence);
@@ -302,18 +84,18 @@ static weft_status way_ask(weft_gpu *gpu, weft_gpu_slab *slab)
     bool late = false;
     if (!slab->marked) {
         status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
-        wait_begin(&slab->wait);
+        weft_gpu_wait_begin(&slab->wait);
     }
     slab->marked = slab->marked || status == WEFT_OK;
     if (status == WEFT_OK)
-        status = slab_ask(gpu, slab, most_ns, &late);
-    if (status == WEFT_OK && !nothing_is_late(gpu)) {
-        late = wait_ends(&slab->wait, most_ns);
+        status = weft_gpu_slab_ask(gpu, slab, most_ns, &late);
+    if (status == WEFT_OK && !weft_gpu_nothing_is_late(gpu)) {
+        late = weft_gpu_wait_ends(&slab->wait, most_ns);
         status = WEFT_AGAIN;
     }
     if (!late)
         return status;
-    return slab->kind->takes_back ? device_hang(gpu, most_ns) : late_fail(gpu, "nothing was done");
+    return slab->kind->takes_back ? weft_gpu_hang(gpu, most_ns) : weft_gpu_late_fail(gpu, "nothing was done");
 }
 
 /* True if the slab moved on. */
@@ -336,11 +118,11 @@ static bool order_step(weft_gpu *gpu, weft_gpu_slab *slab)
 static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     gpu->driver->hold(gpu->device);
-    slab_stage(gpu, slab, WEFT_GPU_ORDERED);
-    wait_begin(&slab->wait);
+    weft_gpu_slab_stage(gpu, slab, WEFT_GPU_ORDERED);
+    weft_gpu_wait_begin(&slab->wait);
     slab->fenced = slab->marked = false;
     if (atomic_load(&gpu->lost))
-        slab_fail(gpu, slab, lost_fail(gpu));
+        slab_fail(gpu, slab, weft_gpu_lost_fail(gpu));
     else
         order_step(gpu, slab);
     gpu->driver->release(gpu->device);
@@ -353,9 +135,9 @@ static bool slab_step(weft_gpu *gpu, weft_gpu_slab *slab)
     bool late;
     if (slab->stage == WEFT_GPU_ORDERED)
         return order_step(gpu, slab);
-    weft_status status = slab_ask(gpu, slab, writes ? gpu->hang_ns : gpu->patience_ns, &late);
+    weft_status status = weft_gpu_slab_ask(gpu, slab, writes ? gpu->hang_ns : gpu->patience_ns, &late);
     if (late && writes)
-        status = device_hang(gpu, gpu->hang_ns);
+        status = weft_gpu_hang(gpu, gpu->hang_ns);
     else if (late)
         slab_give_up(gpu, slab);
     if (status == WEFT_AGAIN)
@@ -368,11 +150,11 @@ static bool slabs_step(weft_gpu *gpu)
 {
     bool moved = false;
     uint32_t index = 0;
-    weft_gpu_slab *slab = slab_under_way(gpu, &index);
+    weft_gpu_slab *slab = weft_gpu_slab_under_way(gpu, &index);
     if (!slab)
         return false;
     gpu->driver->hold(gpu->device);
-    for (; slab; slab = slab_under_way(gpu, &index))
+    for (; slab; slab = weft_gpu_slab_under_way(gpu, &index))
         moved |= slab_step(gpu, slab);
     gpu->driver->release(gpu->device);
     return moved;
@@ -399,9 +181,9 @@ static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
 {
     const uint64_t most_ns = gpu->caller_ns + gpu->patience_ns;
     weft_gpu_wait wait;
-    wait_begin(&wait);
-    while (!(*slab = slab_free(gpu))) {
-        if (wait_ends(&wait, most_ns))
+    weft_gpu_wait_begin(&wait);
+    while (!(*slab = weft_gpu_slab_free(gpu))) {
+        if (weft_gpu_wait_ends(&wait, most_ns))
             return weft_fail(WEFT_E_TIMEOUT, "%s device %d: jobs of other threads kept it busy for %.0f s",
                              gpu->driver->name, gpu->driver->number(gpu->device), (double)most_ns / 1e9);
         const uint64_t asked = weft_gpu_now_ns();
@@ -437,7 +219,7 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void
     bool ordered = false;
     void *caller = kind->stream ? kind->stream(gpu, job, &ordered) : NULL;
     const weft_gpu_need need = kind->need(gpu, job);
-    *slab = slab_filling(gpu);
+    *slab = weft_gpu_slab_filling(gpu);
     if (*slab && ((*slab)->kind != kind || (*slab)->caller != caller || (*slab)->ordered != ordered ||
                   (*slab)->count == gpu->jobs_most || !need_fits(*slab, &need))) {
         slab_launch(gpu, *slab);
@@ -450,7 +232,7 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void
         need_add(&(*slab)->promised, &need);
         return WEFT_OK;
     }
-    slab_stage(gpu, *slab, WEFT_GPU_FREE);
+    weft_gpu_slab_stage(gpu, *slab, WEFT_GPU_FREE);
     return weft_fail(WEFT_E_BUDGET,
                      "%s: one %s job needs %.1f MB of device memory, %.1f of pinned and %.1f of other; there are %.1f, "
                      "%.1f and %.1f: raise device_memory",
@@ -463,7 +245,7 @@ weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
 {
     weft_gpu_slab *slab = NULL;
     if (atomic_load(&gpu->lost))
-        return lost_fail(gpu);
+        return weft_gpu_lost_fail(gpu);
     weft_status status = slab_for(gpu, kind, job, &slab);
     if (status != WEFT_OK)
         return status;
@@ -480,7 +262,7 @@ weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
 static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const weft_ticket *ticket)
 {
     uint32_t index = 0;
-    return &gpu->slabs[ticket->batch] == slab || !slab_under_way(gpu, &index);
+    return &gpu->slabs[ticket->batch] == slab || !weft_gpu_slab_under_way(gpu, &index);
 }
 
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job)
@@ -490,7 +272,7 @@ weft_status weft_gpu_poll(weft_gpu *gpu, void *job)
     if (status != WEFT_AGAIN)
         return status;
     const uint64_t asked = weft_gpu_now_ns();
-    weft_gpu_slab *slab = slab_filling(gpu);
+    weft_gpu_slab *slab = weft_gpu_slab_filling(gpu);
     gpu->driver->hold(gpu->device);
     if (slab && slab_is_due(gpu, slab, ticket))
         slab_launch(gpu, slab);
