@@ -28,25 +28,26 @@ static void rename_inside(char *bytes, size_t count)
     }
 }
 
+static bool copy_write(const char *bytes, size_t count)
+{
+    FILE *to = fopen(copy, "wb");
+    const bool written = to && fwrite(bytes, 1, count, to) == count;
+    return to && fclose(to) == 0 && written;
+}
+
 static int copy_make(void **state)
 {
-    (void)state;
+    static char bytes[1 << 22]; /* more than the library has */
     FILE *from = fopen(world[WORLD_HIP].file, "rb");
+    (void)state;
     snprintf(folder, sizeof folder, "%.70s/weft-runtimes-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(folder) || !from || fseek(from, 0, SEEK_END) != 0)
+    if (!mkdtemp(folder) || !from)
         return -1;
-    const size_t bytes = (size_t)ftell(from);
-    char *all = malloc(bytes);
-    rewind(from);
-    snprintf(copy, sizeof copy, "%s/libamdhip64-0badcafe.so.6", folder);
-    FILE *to = fopen(copy, "wb");
-    if (!all || !to || fread(all, 1, bytes, from) != bytes)
-        return -1;
-    rename_inside(all, bytes);
-    const bool written = fwrite(all, 1, bytes, to) == bytes;
-    free(all);
+    const size_t count = fread(bytes, 1, sizeof bytes, from);
     fclose(from);
-    return fclose(to) != 0 || !written;
+    snprintf(copy, sizeof copy, "%s/libamdhip64-0badcafe.so.6", folder);
+    rename_inside(bytes, count);
+    return count == sizeof bytes || !copy_write(bytes, count);
 }
 
 static int copy_end(void **state)
