@@ -1,6 +1,7 @@
 """10: strangers at a port of mode = tls, with weights by stream: 1,000 idle connections, 200 garbage handshakes a second,
-hellos of TLS that come byte by byte. Arguments: which of a b c; all. The strangers have one core, which a process that
-only spins has while nobody attacks."""
+hellos of TLS that come byte by byte; and a peer that proves its name, and then asks for digests without end, or lies and
+joins again (bench_liar beside the command). Arguments: which of a to e; all. The strangers have one core, which a process
+that only spins has while nobody attacks."""
 import os
 import signal
 import socket
@@ -56,12 +57,19 @@ def attack(kind, port):
         time.sleep({"idle": 0.05, "garbage": 0.004, "slow": 0.02}[kind])
 
 
-def on_the_core(*words):
-    return subprocess.Popen(["taskset", "-c", str(CORE), sys.executable, *words], preexec_fn=die_with_parent)
+def on_the_core(*words, program=sys.executable):
+    return subprocess.Popen(["taskset", "-c", str(CORE), program, *words], preexec_fn=die_with_parent,
+                            stderr=subprocess.DEVNULL)
+
+
+def set_loose(kind, fleet):
+    if kind in ("ask", "lie"):
+        return on_the_core(fleet.site, "d", kind, program=os.path.join(os.path.dirname(WEFT), "bench_liar"))
+    return on_the_core(os.path.abspath(__file__), "attack", kind, str(fleet.port))
 
 
 def scenario(kind, title):
-    fleet = Fleet(peers="a b c", peer_keys="provider = stream\n", seconds=200)
+    fleet = Fleet(peers="a b c d", peer_keys="provider = stream\n", seconds=200)
     key = os.path.join(fleet.folder, "key")
     subprocess.run([WEFT, "key", key], check=True, stdout=subprocess.DEVNULL)
     with open(fleet.site) as file:
@@ -74,7 +82,7 @@ def scenario(kind, title):
         spinner = on_the_core("-c", "while True: pass")
         fleet.publish(25, "quiet")
         spinner.kill()
-        strangers = on_the_core(os.path.abspath(__file__), "attack", kind, str(fleet.port))
+        strangers = set_loose(kind, fleet)
         time.sleep(1)
         newcomer = newcomer or fleet.run_rollout("c")
         fleet.publish(25, "fault")
@@ -90,12 +98,15 @@ def scenario(kind, title):
     fleet.report(title, new_peer_holds_after=seconds(held and held - newcomer.started),
                  trainer_MB_before_during_after=f"{memory[0] / 1e3:.1f}, {max(memory[1:-1]) / 1e3:.1f}, "
                                                 f"{memory[-1] / 1e3:.1f}",
-                 descriptors_during=most, lines_of_the_log=len(fleet.trainer.log), exit=fleet.trainer.finish())
+                 descriptors_during=most, lines_of_the_log=len(fleet.trainer.log),
+                 losses_of_the_liar=len(fleet.trainer.said("lost: d ")), exit=fleet.trainer.finish())
     fleet.close()
 
 
 TITLES = {"a": ("idle", "10a 1,000 idle connections"), "b": ("garbage", "10b 200 garbage handshakes a second"),
-          "c": ("slow", "10c 200 hellos that come byte by byte")}
+          "c": ("slow", "10c 200 hellos that come byte by byte"),
+          "d": ("ask", "10d a proved peer that asks for digests without end"),
+          "e": ("lie", "10e a proved peer that lies, is dropped, and joins again")}
 if sys.argv[1:2] == ["attack"]:
     attack(sys.argv[2], int(sys.argv[3]))
 for letter in sys.argv[1:] or TITLES:
