@@ -175,7 +175,7 @@ class Casts(unittest.TestCase):
                 stack.enter_context(weft.Trainer(site(trainer__store=str(place)), tensors, run=9, log=quiet, **options))
                 for place, tensors, options in zip(places, (named, mirror), ({"cast": "bf16"}, {}))
             ]
-            for version in range(1, 9):
+            for version in range(1, 8):  # the eighth would bring a merge, whose base depends on what is done by then
                 named["matrix"].add_(torch.randn(130, 70) * 2.0**-version)
                 for name, tensor in rounded(named).items():
                     mirror[name].copy_(tensor)
@@ -187,7 +187,7 @@ class Casts(unittest.TestCase):
             files = [
                 {p.relative_to(place): p.read_bytes() for p in place.rglob("*") if p.is_file()} for place in places
             ]
-            self.assertGreater(len(files[0]), 8)
+            self.assertGreater(len(files[0]), 7)
             self.assertEqual(files[0].keys(), files[1].keys())
             for path in files[0]:
                 self.assertEqual(files[0][path], files[1][path], path)
