@@ -102,7 +102,9 @@ class Ledger:
         elements = sum(self.weights[name].size for name in self.chosen)
         scales = sum(self.cast.named["fp8/" + name + ".scale"].size for name in self.chosen)
         print(f"{self.rule}: {len(self.chosen)} tensors of {elements} elements, {scales} scales")
-        print("  step  bf16 changed  fp8 changed  scales  whole blocks  bf16 bytes  fp8 bytes  ratio  update ms  all ms")
+        print(
+            "  step  bf16 changed  fp8 changed  scales  whole blocks  bf16 bytes  fp8 bytes  ratio  update ms  all ms"
+        )
         for step, (bf16, codes, other, blocks, wide, narrow, ms, all_ms) in enumerate(self.rows, 1):
             print(f"  {step:4} {100 * bf16 / elements:11.3f} % {100 * codes / elements:10.4f} % {other:7} {blocks:13} "
                   f"{wide:11} {narrow:10} {wide / narrow:6.2f} {ms:10.1f} {all_ms:7.1f}")  # fmt: skip

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import support
@@ -65,6 +66,19 @@ def has_fp8():
 
 
 WAYS = {"numpy": by_numpy, **({"torch": by_torch} if has_fp8() else {})}
+
+
+def by_parameters(make):
+    """A constructor of Cast that is given tensors of torch in the place of arrays, in the same memory."""
+    import torch
+
+    def init(self, named, rule, patterns):
+        tensors = {name: as_torch(tensor.array).view(torch.bfloat16) for name, tensor in named.items()}
+        make(self, tensors, rule, patterns)
+        assert isinstance(self.named["fp8/rule"], torch.Tensor)
+        assert self.named["fp8/model.layers.0.q_proj.weight"].dtype == torch.float8_e4m3fn
+
+    return init
 
 
 def value_of(code):
@@ -269,7 +283,6 @@ def step(named, version):
             flat[random.integers(0, flat.size)] = 0x3E00 + version
 
 
-@unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
 class Fleet(unittest.TestCase):
     def play(self, provider, rule):
         named = model()
@@ -315,8 +328,18 @@ class Fleet(unittest.TestCase):
     def test_a_bf16_and_an_fp8_rollout_of_one_trainer(self):
         self.play("loop", "fp8-tensor-f32/1")
 
+    @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
     def test_the_same_over_tcp(self):
         self.play("tcp", "fp8-block128-f32/1")
+
+    @unittest.skipUnless(has_fp8(), "a torch with float8_e4m3fn is missing")
+    def test_a_trainer_that_casts_by_torch(self):
+        """As on a device, here in host memory."""
+        from weft.quant import _torch
+
+        with mock.patch.object(weft.quant, "_kit", lambda view, x: _numpy if isinstance(x, weft.Typed) else _torch):
+            with mock.patch.object(weft.quant.Cast, "__init__", by_parameters(weft.quant.Cast.__init__)):
+                self.play("loop", "fp8-block128-ue8m0/1")
 
     def test_without_cuts_the_view_is_refused(self):
         cast = weft.quant.Cast(model(), "fp8-block128-f32/1", PATTERNS)

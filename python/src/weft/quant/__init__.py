@@ -131,7 +131,7 @@ class Cast:
         if not chosen:
             raise ValueError(f"{tensors!r} matches none of the {len(given)} tensors: nothing would be cast")
         self._sources = [_Source(name, given[name], self.rule) for name in chosen]
-        variants: dict[str, Any] = {RULE: np.frombuffer(rule.encode(), np.uint8)}
+        variants: dict[str, Any] = {RULE: self._sources[0].cast.text(rule)}
         for source in self._sources:
             variants[SET + source.name] = source.codes
             variants[SET + source.name + SCALE] = source.cast.scales
@@ -188,4 +188,5 @@ def view(layout: Layout, named: Named) -> Blocks:
 def rule_of(named: Named) -> str:
     """The rule that a rollout's fp8 set was cast by, as the trainer said."""
     tensor = mapping_of(named)[RULE]
-    return bytes(np.asarray(tensor.array if isinstance(tensor, _tensors.Typed) else tensor)).decode()
+    tensor = tensor.array if isinstance(tensor, _tensors.Typed) else tensor
+    return bytes(np.asarray(tensor.cpu() if hasattr(tensor, "cpu") else tensor)).decode()

@@ -39,6 +39,13 @@ class CastTensor:
         self.scales = self._scales.reshape((*stack, self._bands, self._across) if rule.block else (prod(stack),))
         self._cast_all()
 
+    def text(self, words: str) -> Any:
+        """ASCII text as a tensor of bytes, beside the codes."""
+        text = self._kit.empty((len(words),), "code", self._bits)
+        for at, byte in enumerate(words.encode("ascii")):
+            text[at] = byte
+        return text
+
     def _box(self, block: int, blocks: int = 1) -> tuple[int, slice, slice]:
         """Matrix, rows and columns of blocks beside each other."""
         band, first = divmod(block, self._across)
