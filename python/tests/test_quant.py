@@ -198,11 +198,11 @@ class Changes(unittest.TestCase):
             bits[1, :128, :128] = 0
 
         def all_other(bits):
-            bits[...] = np.stack([bell(150, 140, 8), bell(150, 140, 9)])
+            bits[...] = np.stack([bell(150, 270, 8), bell(150, 270, 9)])
 
         for rule in RULES:
             for kit, see in self.kits():
-                bits = np.stack([bell(150, 140, 1), bell(150, 140, 2)])
+                bits = np.stack([bell(150, 270, 1), bell(150, 270, 2)])
                 cast = cast_tensor(kit, see(bits), rule)
                 self.assertEqual(cast.update(), Recast(0, 0))
                 for step in (few, fall, few, rise, fall, few, empty_block, all_other, fall):
