@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from ._rules import Rule, Tables
 
 STRIP = 1 << 16  # elements that are cast at a time
+FEW = 16  # where more than one in so many elements changed, casting everything takes less than finding them
 
 
 class Recast(NamedTuple):
-    """What an update of a cast did: bf16 elements that had changed, and blocks that were cast whole since their scale
-    changed. All other elements were left alone."""
+    """What an update of a cast did: bf16 elements that had changed, and blocks that were cast whole, since their scale
+    or more than a sixteenth of the tensor changed. All other elements were left alone."""
 
     elements: int
     blocks: int
@@ -58,13 +59,16 @@ class CastTensor:
         )
 
     def _cast_all(self) -> None:
+        self._sound = False
         for block in range(0, len(self._largest), self._across):
             box = self._box(block, self._across)
             here = slice(block, block + self._across)
-            self._largest[here] = self._kit.block_maxima(self._bits[box] & 0x7FFF, self._width)
-            self._scales[here] = self._kit.look_up(self._tables.scale, self._largest[here])
-            self._cast_box(box, self._largest[here])
+            largest = self._kit.block_maxima(self._bits[box] & 0x7FFF, self._width)
+            self._cast_box(box, largest)
+            self._scales[here] = self._kit.look_up(self._tables.scale, largest)
+            self._largest[here] = largest
         self._kept[...] = self._bits
+        self._sound = True  # codes and scales are those of the kept bits; false after a cast that was cut short
 
     def _cast_box(self, box: Any, largest: Any) -> None:
         """Casts all elements of blocks beside each other, some rows at a time so that they stay in a cache."""
@@ -92,18 +96,23 @@ class CastTensor:
         return largest
 
     def update(self) -> Recast:
-        """Casts what changed anew. What is kept is written last, so that an update that was cut short is made up for by
-        the next one."""
+        """Casts what changed anew, or everything after an update that was cut short."""
         kit, bits, kept, codes = self._kit, self._bits.reshape(-1), self._kept.reshape(-1), self._codes.reshape(-1)
-        where = kit.nonzero(bits != kept)
-        if not len(where):
+        changed = bits != kept
+        count = int(changed.sum())
+        if count == 0 and self._sound:
             return Recast(0, 0)
+        if count * FEW > len(bits) or not self._sound:
+            self._cast_all()
+            return Recast(count, len(self._largest))
+        where = kit.nonzero(changed)
         new, block = bits[where], self._blocks_of(where)
         largest = self._largest_now(block, kept[where], new)
         scales = kit.look_up(self._tables.scale, largest)
         other = kit.differ(scales, self._scales)
         alone = ~other[block]
         factor = kit.look_up(self._tables.factor, largest[block[alone]])
+        self._sound = False
         codes[where[alone]] = kit.codes(new[alone], factor, self._rule.divides)
         whole = kit.nonzero(other).tolist()
         for number in whole:
@@ -111,4 +120,5 @@ class CastTensor:
         self._scales[...] = scales
         self._largest[...] = largest
         kept[where] = new
-        return Recast(len(where), len(whole))
+        self._sound = True
+        return Recast(count, len(whole))
