@@ -38,6 +38,7 @@ CUTS = {
     "cut.columns.columns": 2,
     "cut.whole.tensors": "*norm.weight",
 }
+ENGINES = []
 PROMPTS = ([5, 6, 7, 8], [100, 3])
 
 
@@ -138,7 +139,7 @@ def step(weights, seed, share=85):
 def engine_of(path, **options):
     from vllm import LLM
 
-    return LLM(
+    llm = LLM(
         model=path,
         skip_tokenizer_init=True,
         dtype="bfloat16",
@@ -146,6 +147,8 @@ def engine_of(path, **options):
         seed=0,
         **{"max_model_len": 512, "max_num_seqs": 4, **options},
     )
+    ENGINES.append(llm)
+    return llm
 
 
 def sampling(tokens=16):
@@ -364,7 +367,14 @@ def scene_pause(folder):
     weights = weights_of(config)
     llm = engine_of(save(config, weights, f"{folder}/pause"), weight_transfer_config={"backend": "weft"})
     generator = torch.Generator().manual_seed(1)
-    commits, calls, changed = [], [], []
+    commits, calls, changed, dense = [], [], [], []
+
+    def load(worker):
+        """The least that a dense transfer stands still for: the loader copies what is in memory here already."""
+        begin = time.perf_counter()
+        worker.model_runner.get_model().load_weights(iter(weights.items()))
+        return 1000 * (time.perf_counter() - begin)
+
     with trainer_of(weights, "loop", **{"trainer.journal": "512MiB", "peers.staging": "512MiB"}) as trainer:
         with follower_of(llm, trainer, "loop", **{"peers.staging": "512MiB"}) as follower:
             follower.update(0)
@@ -380,12 +390,14 @@ def scene_pause(folder):
                 follower.update(version)
                 calls.append(1000 * (time.perf_counter() - begin))
                 commits.append(follower.pause_ms())
+                dense += llm.collective_rpc(load)
     return {
         "elements": sum(t.numel() for t in weights.values()),
         "changed": statistics.median(changed),
         "commits": len(commits),
         "commit_ms": [statistics.median(commits), max(commits)],
         "update_ms": [statistics.median(calls), max(calls)],
+        "dense_copy_ms": [statistics.median(dense), max(dense)],
     }
 
 
@@ -512,6 +524,8 @@ def scene_record(folder):
 def main():
     scene, folder = sys.argv[1], sys.argv[2]
     result = globals()[f"scene_{scene}"](folder)
+    for engine in ENGINES:  # whose processes would outlive this one
+        engine.llm_engine.engine_core.shutdown()
     sys.stdout.flush()
     print("\nresult " + json.dumps(result), flush=True)
     os._exit(0)  # an engine's threads may outlive its use
