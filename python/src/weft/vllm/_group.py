@@ -107,21 +107,25 @@ class Group:
         if not self._states:
             raise failure(lib.WEFT_E_STATE, "nothing was staged: call stage first")
         begin = time.perf_counter()
-        while True:
-            states = self._states
-            numbers = {state.next for state in states}
-            if any(state.snapshot for state in states) or len(numbers) > 1:
-                self._go_on_apart()
-            elif any(state.staged is not None for state in states):
-                self._commit_together(stream)
-            if self._is_there():
-                break
+        while not self._move(stream):
             self._await(timeout)
         self._states = ()
         self.pause_ms = 1000 * (time.perf_counter() - begin)
         held = known(self.rollout.held)
         assert held is not None
         return held
+
+    def _move(self, stream: Any) -> bool:
+        """One step of all processes, by what each of them has staged. Whether all are there."""
+        states = self._states
+        numbers = {state.next for state in states}
+        if any(state.snapshot for state in states) or len(numbers) > 1:
+            self._go_on_apart()
+            return self._is_there()
+        if any(state.staged is not None for state in states):
+            self._commit_together(stream)
+        number = numbers.pop()
+        return number is not None and number >= self._target
 
     def _state(self, fault: str = "") -> State:
         held, staged = known(self.rollout.held), self._staged
