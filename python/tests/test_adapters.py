@@ -1,4 +1,4 @@
-"""The adapters exchange weights bit for bit, in the framework's own base class where it is installed, else in a stand-in.
+"""The adapters exchange weights bit for bit, in the framework's own base class or, without it, in a stand-in.
 
 A stand-in has what the real file demands of an engine, and no more:
 
@@ -10,6 +10,7 @@ import abc
 import asyncio
 import importlib
 import importlib.util
+import re
 import sys
 import types
 import unittest
@@ -34,6 +35,7 @@ provider = loop
 heartbeat = 60s
 [peer.rollout-*]
 """
+PAGE = support.ROOT / "docs" / "ADAPTERS.md"
 BUCKET = 5000  # bytes: less than the model has
 
 
@@ -178,6 +180,19 @@ class Verl(Exchange, unittest.TestCase):
         late = [self.new()]  # replicas are added while it runs
         self.check(self.update_weights(actor, rollout[:1] + late, named, 10), named)
 
+    def test_the_page(self):
+        """The keys of docs/ADAPTERS.md choose this engine, and its site admits the rollouts."""
+        page = PAGE.read_text()
+        keys = dict(re.findall(r"rollout\.checkpoint_engine\.([a-z_.]+)=(\S+)", page))
+        self.assertEqual(keys["custom_backend_module"], "weft.adapters.verl")
+        importlib.import_module(keys["custom_backend_module"])
+        (path,) = (value for key, value in keys.items() if key == f"engine_kwargs.{keys['backend']}.site")
+        self.assertTrue(path.endswith(".ini"))
+        (text,) = re.findall(r"^```ini\n(.*?)^```", page, re.M | re.S)
+        end = self.base.CheckpointEngineRegistry.new(keys["backend"], bucket_size=1, site=text)
+        self.ends = (*self.ends, end)
+        self.assertEqual(weft.Site(text).get("peer.provider", "rollout-3-a1b2c3d4"), "stream")
+
     def test_figures_tell_that_only_changes_were_sent(self):
         master = self.new(is_master=True)
         named = model(1)
@@ -253,7 +268,9 @@ class NemoRl(Exchange, unittest.TestCase):
     async def receive(self, end):
         got = {}
         async for batch in end.receive_weight_batches():
-            self.assertTrue(len(batch) == 1 or sum(tensor.nbytes for _, tensor in batch) <= BUCKET)
+            self.assertTrue(
+                len(batch) == 1 or sum(tensor.numel() * tensor.element_size() for _, tensor in batch) <= BUCKET
+            )
             got.update((name, tensor.clone()) for name, tensor in batch)
         return got
 
@@ -275,6 +292,14 @@ class NemoRl(Exchange, unittest.TestCase):
             step(named)
         for end in (*policy, *rollout):
             end.finalize()
+
+    def test_the_page(self):
+        """The names of docs/ADAPTERS.md make this engine."""
+        names = re.findall(r'"(weft\.adapters\.nemo_rl:\w+)"', PAGE.read_text())
+        self.assertEqual(len(names), 2)
+        for name in names:
+            end = self.base.create_checkpoint_engine(name, bucket_size_bytes=1, engine_kwargs={"site": self.site})
+            self.ends = (*self.ends, end)
 
     def test_a_refit_that_failed_is_not_taken_for_the_next_one(self):
         """Both ends count on, so a rollout never takes the version before for the one to come."""

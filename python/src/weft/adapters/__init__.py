@@ -1,1 +1,1 @@
-"""weft as the transport of a framework. Each module is for one, and imports it: weft.adapters.verl, .nemo_rl, .sglang."""
+"""weft as the transport of a framework: weft.adapters.verl, .nemo_rl and .sglang. Each imports its framework."""

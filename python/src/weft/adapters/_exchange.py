@@ -1,7 +1,7 @@
 """Whole tensors by name through weft: what the checkpoint engines of verl and NeMo-RL have in common.
 
-A framework gathers its tensors anew for each step, one after the other. So the sender copies them into memory of its own,
-which weft publishes, and the receiver has such memory, too. Between the two only what changed is sent.
+A framework gathers its tensors anew for each step, one after the other. So the sender copies them into memory of its
+own, which weft publishes, and the receiver has such memory, too. Between the two only what changed is sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NeMo-RL's checkpoint engine of weft: weights go from the policy's rank 0 to the rollouts, and only what changed is sent.
+"""NeMo-RL's checkpoint engine of weft: weights go from the policy's rank 0 to the rollouts, what changed alone.
 
 In NeMo-RL's configuration:
 
@@ -8,8 +8,8 @@ In NeMo-RL's configuration:
         refit_cfg:
           "weft.adapters.nemo_rl:WeftCheckpointEngine": {site: /etc/weft/site.ini}
 
-Sessions stay open from refit to refit. Each rollout worker has the model in host memory, and hands all of it to its engine
-as NeMo-RL's other checkpoint engines do.
+Sessions stay open from refit to refit. Each rollout worker has the model in host memory, and hands all of it to its
+engine as NeMo-RL's other checkpoint engines do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ import torch
 from nemo_rl.utils.checkpoint_engines.base import CheckpointEngine
 
 from ._exchange import Receiver, Sender, Turn
+
+
+def _bytes_of(batch: list[tuple[str, torch.Tensor]]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for _, tensor in batch)
 
 
 class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
@@ -78,8 +82,8 @@ class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
         return number
 
     async def send_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Publishes the weights, in the policy's rank 0. The other ranks go through the tensors alone, because gathering
-        them is collective."""
+        """Publishes the weights, in the policy's rank 0. The other ranks go through the tensors alone, because
+        gathering them is collective."""
         number = self._next()
         if self._rank == 0:
             self._sender.send(weights, number)
@@ -94,7 +98,7 @@ class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
         tensors = await self._receiver.receive(self._turn.run, self._next(), self._timeout)
         batch: list[tuple[str, torch.Tensor]] = []
         for pair in tensors.items():
-            if batch and sum(tensor.nbytes for _, tensor in [*batch, pair]) > self._bucket_size:
+            if batch and _bytes_of([*batch, pair]) > self._bucket_size:
                 yield batch
                 batch = []
             batch.append(pair)

@@ -7,8 +7,8 @@ In verl's configuration, of actor and rollout:
       custom_backend_module: weft.adapters.verl
       engine_kwargs: {weft: {site: /etc/weft/site.ini}}
 
-Sessions stay open from step to step. Each rollout worker has the model in host memory, and hands all of it to its engine
-as verl's other checkpoint engines do.
+Sessions stay open from step to step. Each rollout worker has the model in host memory, and hands all of it to its
+engine as verl's other checkpoint engines do.
 """
 
 from __future__ import annotations
