@@ -3,8 +3,8 @@
 python3 ray_loop.py --versions 12 --out plots
 
 Ray carries tokens and log-probabilities, weft alone carries weights. The trainer makes what each rollout made again,
-with a dense copy of the rollout's version, and stops at the first bit that differs. A rollout is killed in the middle. The
-trainer goes on without it, Ray starts it anew, and it joins by a snapshot. With --out, ray.json is written there.
+with a dense copy of the rollout's version, and stops at the first bit that differs. A rollout is killed in the middle.
+The trainer goes on without it, Ray starts it anew, and it joins by a snapshot. With --out, ray.json is written there.
 """
 
 import argparse

@@ -234,9 +234,9 @@ class Holding(unittest.TestCase):
             sources = []
             for _, blocks in found:
                 if len(blocks):
-                    keys = {"trainer.listen": "127.0.0.1:0"}
+                    place = weft.Site(site, {"trainer.listen": "127.0.0.1:0"})
                     trainer = stack.enter_context(
-                        weft.Trainer(weft.Site(site, keys), blocks, layout=layout, holding=True, run=7, log=support.quiet)
+                        weft.Trainer(place, blocks, layout=layout, holding=True, run=7, log=support.quiet)
                     )
                     sources.append((trainer, blocks))
             rollout = stack.enter_context(

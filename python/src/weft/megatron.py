@@ -4,7 +4,8 @@
     trainer = weft.Trainer(site, blocks, layout=layout, holding=True, run=run, source=rank)
 
 The export runs twice, on numbers of elements in place of weights. Where a number comes out, the element is. So every
-map that moves elements is known without a table: query groups of qkv, gate and up in one matrix, a padded vocabulary, experts.
+map that moves elements is known without a table: query groups of qkv, gate and up in one matrix, a padded vocabulary,
+experts.
 """
 
 from __future__ import annotations
