@@ -133,6 +133,17 @@ class Refused(unittest.TestCase):
         self.refused("on cuda, and tensor 'v' on cpu", {"v": x, "w": Cuda()})
         self.refused("takes 6 bytes, and the array of U8 has 4", {"w": weft.Typed(bytearray(4), "BF16", (3,))}, layout)
 
+    def test_memory_of_a_device_is_refused_by_a_session_on_the_host(self):
+        named = {"v": Cuda(), "w": Cuda(data=(8192, False))}
+        text = "'v': on cuda, and this session's backend is host/[a-z0-9]+: let the site's backend be auto"
+        with self.assertRaisesRegex(weft.TensorError, text) as caught:
+            weft.Trainer(site(trainer__backend="host"), named, log=quiet)
+        self.assertEqual(caught.exception.tensor, "v")
+        keys = {"trainer__listen": "127.0.0.1:1", "peers__backend": "host"}
+        for bound in (named, weft.Blocks(1, 0, 2, 0, 3, 4096, device="cuda:0")):
+            with self.assertRaisesRegex(weft.TensorError, "backend is host"):
+                weft.Rollout(site(**keys), "a", bound, layout=weft.Layout(named), log=quiet)
+
     def test_what_weft_writes_is_writable_and_no_other_tensors(self):
         frozen = np.zeros(4, np.float32)
         frozen.flags.writeable = False

@@ -14,7 +14,7 @@ from ._layout import Layout
 from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Event, Peer, Stats, Version
 from ._site import Site
-from .errors import CallError, ClosedError, Error
+from .errors import CallError, ClosedError, Error, TensorError
 
 Log = Callable[[str, str], Any]
 
@@ -111,12 +111,25 @@ class Session:
 
     def _bind(self, named: _binding.Bindable, attachment: Any, empty: bool) -> None:
         binding = _binding.bind(self.layout, named, self._written, self._cast)
+        self._check_device(binding)
         data, count = _bytes_of(attachment)
         flags = lib.WEFT_BIND_EMPTY if empty else 0
         with self._handle as session:
             call = lib.weft_bind_blocks if binding.by_blocks else lib.weft_bind
             check(call(session, binding.c, binding.count, data, count, flags))
         self._binding = binding
+
+    def _check_device(self, binding: _binding.Binding) -> None:
+        """Memory of a device is no memory of a session that works on the host: a touch would end the process."""
+        backend = self.stats().backend
+        if binding.count and not binding.device.startswith("cpu") and backend.startswith("host"):
+            table = binding.pieces.table
+            number = table["slice"]["tensor"][0] if binding.by_blocks else table["tensor"][0]
+            raise TensorError(
+                self.layout.tensors[int(number)].name,
+                f"on {binding.device}, and this session's backend is {backend}: let the site's backend be auto or that "
+                "of the device, or bind tensors of the host",
+            )
 
     def _bound(self) -> _binding.Binding:
         """The binding, with each tensor where it was bound."""
