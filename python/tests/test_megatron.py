@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import threading
 import unittest
 from unittest import mock
@@ -24,6 +25,7 @@ except ImportError:
 import weft  # noqa: E402
 import weft.megatron  # noqa: E402
 
+RECORDED = support.ROOT / "python" / "tests" / "megatron_bridge_0.3.1.json"
 WORLD = 4
 HIDDEN, HEADS, GROUPS, WIDTH, INNER, WORDS, EXPERTS = 4, 4, 2, 2, 6, 7, 4
 
@@ -134,6 +136,17 @@ def fleet(mappings):
     return every
 
 
+def recorded(exports):
+    """An export as Megatron-Bridge 0.3.1 made it: of each element the process and the place that it came from."""
+
+    def export(here):
+        flat = [tensor.reshape(-1) for tensor in here.every]
+        return [(name, torch.stack([flat[owner][at] for owner, at in zip(owners, places)]).view(shape))
+                for name, shape, owners, places in exports]  # fmt: skip
+
+    return export
+
+
 MODEL = [
     ("embedding", rows("embed", WORDS), ((WORDS + 1) // 2, HIDDEN), "tensor"),
     ("qkv.weight", query_groups("attention.weight"), ((HEADS + 2 * GROUPS) * WIDTH // 2, HIDDEN), "tensor"),
@@ -217,6 +230,25 @@ class Holding(unittest.TestCase):
         self.assertEqual(len({layout.hash for layout, _ in found}), 1)
         self.assertEqual([len(blocks) for _, blocks in found[2:]], [0, 0])  # replicas of data parallel
         self.assertEqual(found[0][0].tensors[0], weft.TensorSpec("embed", "BF16", (WORDS, HIDDEN)))
+
+    def test_maps_recorded_of_megatron_bridge(self):
+        """Its own mappings in four processes of gloo (tensor parallel 2, expert parallel 2), with a stub of Transformer
+        Engine: embedding of a padded vocabulary, qkv with biases, proj, fc1, fc2, a norm, and four experts."""
+        every = []
+        for rank, process in enumerate(json.loads(RECORDED.read_text())):
+            tasks = []
+            for number, (name, one) in enumerate(process.items()):
+                seed = number if "layernorm" in name else 100 * (1 + rank % 2) + number  # replicas have equal weights
+                weight = torch.randn(one["shape"], generator=torch.Generator().manual_seed(seed))
+                tasks.append(Task(name, recorded(one["exports"]), weight.to(torch.bfloat16)))
+            every.append(tasks)
+        found, full = holdings(every), dense(every)
+        made, times = put_together(every, found)
+        self.assertEqual(len(full), 24)
+        self.assertEqual([len(blocks) for _, blocks in found], [18, 17, 0, 0])
+        for name, tensor in full.items():
+            self.assertTrue(bool((times[name] == 1).all()), name)
+            self.assertTrue(torch.equal(made[name], tensor), name)
 
     def test_boxes_are_few(self):
         every = fleet([("fc1", gated("mlp"), (600, 64), "tensor"), ("proj", columns("out"), (300, 32), "tensor")])
