@@ -450,7 +450,9 @@ WEFT_API weft_status weft_bind_blocks(weft_session *session, const weft_block *b
  * alone, so that a trainer needs no such call.
  *
  * Blocks: until a pass over the weights that is under way has ended.
- * Errors: WEFT_E_STATE (no weights are bound, a commit waits for weft_settle), WEFT_E_ARGUMENT (a trainer's). */
+ * Errors: WEFT_E_STATE (no weights were bound, a commit waits for weft_settle), WEFT_E_ARGUMENT (a trainer's),
+ * WEFT_E_TIMEOUT and WEFT_E_DEVICE (work on the device that was given up may still read the weights: keep their memory,
+ * and call again). */
 WEFT_API weft_status weft_unbind(weft_session *session);
 
 /* Closes the session: says goodbye to the other ends, stops the session's thread and gives everything back in reverse.

@@ -1,5 +1,6 @@
 /* gpu_backend.c - the tables of the device backends. */
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/gpu_slab.h"
 #include "backends/host/host.h"
 
 /* The port's state is the backend's own record. */
@@ -43,6 +44,11 @@ static void slot_memory_give(weft_backend_state *state, void *memory, uint64_t b
 static uint64_t slot_memory_left(weft_backend_state *state)
 {
     return weft_gpu_memory_left(gpu_of(state));
+}
+
+static weft_status slot_rest(weft_backend_state *state)
+{
+    return weft_gpu_rest(gpu_of(state));
 }
 
 static uint64_t slot_runs(const weft_backend_state *state)
@@ -103,7 +109,8 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
     .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
     .device_bytes = WEFT_GPU_SLABS * WEFT_GPU_DEVICE_BYTES, .memory_left = slot_memory_left, .kernels = slot_kernels,  \
     .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs, .check = slot_check,          \
-    KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll, .give = slot_give
+    .rest = slot_rest, KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll,  \
+    .give = slot_give
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

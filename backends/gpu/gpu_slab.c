@@ -103,6 +103,17 @@ bool weft_gpu_nothing_is_late(weft_gpu *gpu)
     return none;
 }
 
+weft_status weft_gpu_rest(weft_gpu *gpu)
+{
+    const uint64_t end_ns = weft_gpu_now_ns() + gpu->patience_ns;
+    for (uint64_t asked_ns = weft_gpu_now_ns(); !weft_gpu_nothing_is_late(gpu); asked_ns = weft_gpu_now_ns()) {
+        if (asked_ns > end_ns)
+            return weft_gpu_late_fail(gpu, "work that was given up may still read the weights");
+        weft_gpu_wait_after(asked_ns);
+    }
+    return WEFT_OK;
+}
+
 /* ---- slabs */
 
 void weft_gpu_slab_stage(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)

@@ -22,6 +22,8 @@ weft_status weft_gpu_late_fail(const weft_gpu *gpu, const char *what);
 weft_status weft_gpu_slab_ask(const weft_gpu *gpu, weft_gpu_slab *slab, uint64_t most_ns, bool *late);
 /* Returns true if no work that was given up is on the device any more. */
 bool weft_gpu_nothing_is_late(weft_gpu *gpu);
+/* Waits for that, at most device_deadline. Errors: WEFT_E_TIMEOUT. */
+weft_status weft_gpu_rest(weft_gpu *gpu);
 
 /* Return a slab of the calling thread: the next one under way from number `*index` on, which moves on past that; and
  * the one that is being filled. NULL: there is none. */

@@ -77,17 +77,29 @@ weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob 
     return status;
 }
 
+/* Waits without the lock for what a device may still read. */
+static weft_status rest(weft_session *session)
+{
+    if (!session->backend->rest)
+        return WEFT_OK;
+    pthread_mutex_unlock(&session->lock);
+    const weft_status status = session->backend->rest(session->device);
+    pthread_mutex_lock(&session->lock);
+    return status;
+}
+
 weft_status weft_joint_unbind(weft_joint *joint)
 {
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
         status = weft_rollout_settled(joint->ends[i], "weft_unbind");
-    if (status == WEFT_OK && !joint->ends[0]->current.bound)
+    if (status == WEFT_OK && !weft_rollout_was_bound(&joint->ends[0]->current))
         status = weft_fail(WEFT_E_STATE, "unbind: no weights are bound");
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
-        weft_rollout_unbind(joint->ends[i]);
+        if (joint->ends[i]->current.bound)
+            weft_rollout_unbind(joint->ends[i]);
     weft_session_changed(joint->session);
-    return status;
+    return status == WEFT_OK ? rest(joint->session) : status;
 }
 
 weft_status weft_joint_scrub(weft_joint *joint)

@@ -253,6 +253,9 @@ typedef struct weft_backend {
     /* Returns how many bytes of device memory can be taken now: what is free on the device, within the budget. Host: 0.
      */
     uint64_t (*memory_left)(weft_backend_state *state);
+    /* Waits until no job that was given up reads memory any more, at most late_ms. NULL: none is given up. Errors:
+     * WEFT_E_TIMEOUT, WEFT_E_DEVICE. */
+    weft_status (*rest)(weft_backend_state *state);
     /* Returns the most runs that the view of a job may have, at least as many as any unit. UINT64_MAX: any number. */
     uint64_t (*runs)(const weft_backend_state *state);
     /* Says why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence
