@@ -7,7 +7,8 @@
 #include "base/status.h"
 #include "providers/stream.h"
 
-/* The share that one of so many ports has of a turn. */
+/* The share that one of so many ports has of a turn, in bytes of chunks beside their heads: a chunk of a MiB is then
+ * one turn, and leaves no rest for the next. */
 static uint64_t share_of(uint32_t ports)
 {
     const uint64_t share = WEFT_STREAM_TURN / (ports ? ports : 1);
@@ -30,11 +31,12 @@ static void push(weft_port *port, const weft_stream_write *write)
     const uint8_t *from = head ? write->head + port->sent : write->data + (port->sent - WEFT_PIPE_HEAD);
     const uint64_t bytes = (head ? WEFT_PIPE_HEAD : WEFT_PIPE_HEAD + write->bytes) - port->sent;
     uint64_t moved = 0;
-    weft_status status = port->pipe->calls->write(port->pipe, from, bytes < port->room ? bytes : port->room, &moved);
+    const uint64_t most = head || bytes < port->room ? bytes : port->room;
+    weft_status status = port->pipe->calls->write(port->pipe, from, most, &moved);
     if (status != WEFT_OK)
         break_port(port, status);
     port->sent += moved;
-    port->room -= moved;
+    port->room -= head ? 0 : moved;
     port->full = moved == 0;
 }
 
@@ -104,9 +106,11 @@ static bool land(weft_port *port, uint64_t *room)
     while (port->broken == WEFT_OK && moved > 0 && *room > 0) {
         uint64_t bytes;
         uint8_t *to = place(port, &bytes);
-        weft_status status = port->pipe->calls->read(port->pipe, to, bytes < *room ? bytes : *room, &moved);
+        const bool head = port->came < WEFT_PIPE_HEAD;
+        const uint64_t most = head || bytes < *room ? bytes : *room;
+        weft_status status = port->pipe->calls->read(port->pipe, to, most, &moved);
         port->came += moved;
-        *room -= moved;
+        *room -= head ? 0 : moved;
         if (moved > 0)
             read_head(port);
         if (status != WEFT_OK)

@@ -422,18 +422,26 @@ static void close_turn(turn *t)
     stream->link_close(t->link);
 }
 
-/* As a session does: polls each port once and posts until the port takes no more. Returns the bytes that moved. */
+/* The bytes beside the heads of the chunks. */
+static uint64_t payload_of(uint64_t bytes)
+{
+    const uint64_t rest = bytes % (WEFT_PIPE_HEAD + TURN_CHUNK);
+    return bytes / (WEFT_PIPE_HEAD + TURN_CHUNK) * TURN_CHUNK + (rest > WEFT_PIPE_HEAD ? rest - WEFT_PIPE_HEAD : 0);
+}
+
+/* As a session does: polls each port once and posts until the port takes no more. Returns the bytes that moved,
+ * heads left out. */
 static uint64_t make_turn(turn *t, uint32_t busy, bool lands)
 {
     uint64_t moved = 0;
     for (uint32_t i = 0; i < t->count; i++) {
         weft_completion list[16];
-        const uint64_t before = lands ? t->springs[i].given : t->springs[i].taken;
+        const uint64_t before = payload_of(lands ? t->springs[i].given : t->springs[i].taken);
         const weft_write write = write_of(turn_memory, TURN_CHUNK, 0, 0);
         stream->poll(t->ports[i], list, 16);
         while (i < busy && stream->write(t->ports[i], &write) == WEFT_OK)
             ;
-        moved += (lands ? t->springs[i].given : t->springs[i].taken) - before;
+        moved += payload_of(lands ? t->springs[i].given : t->springs[i].taken) - before;
     }
     return moved;
 }
