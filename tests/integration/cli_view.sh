@@ -48,8 +48,8 @@ run join 0 "$weft" shard "$work/got" --join -o "$work/joined.safetensors"
 same "$work/joined.safetensors" "$last"
 
 echo "what is wrong is refused, and says what would be right"
-start trainer2 "$weft" trainer "$work/site.ini" --model "$v0" --follow "$work/in"
 mkdir -p "$work/in"
+start trainer2 "$weft" trainer "$work/site.ini" --model "$v0" --follow "$work/in"
 await said trainer2 'peers may join'
 refused() # refused TEXT ARGUMENTS...
 {
