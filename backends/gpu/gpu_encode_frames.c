@@ -234,7 +234,7 @@ void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place)
     slab->lent--;
 }
 
-/* Of a job that has nothing on loan no byte is touched: the caller has that job again. */
+/* Touches no byte of a job that has nothing on loan, because the caller has that job again. */
 void weft_gpu_lent_settle(weft_gpu_slab *slab)
 {
     const weft_gpu_batch *batch = slab->plan;

@@ -187,7 +187,7 @@ weft_status weft_bench_line_join(weft_bench_line *line, int fd)
     return status;
 }
 
-/* What is unread when a socket is closed resets the connection, and the other end may lose its answer. */
+/* Bytes that are unread when a socket is closed reset the connection, so that the other end may lose its answer. */
 static void read_rest(int fd)
 {
     uint8_t rest[256];

@@ -1,6 +1,6 @@
 /* store_view.c - a store as the store of one process of many: which sources the process needs.
  *
- * What a source has is the same in all versions of a run, so one file of the source tells it. Only the last run of a
+ * A source has the same cells in all versions of a run, so one file of the source tells them. Only the last run of a
  * source is judged, because all versions of an earlier one were written, or never will be. */
 #include <string.h>
 

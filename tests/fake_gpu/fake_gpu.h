@@ -23,7 +23,7 @@ typedef struct weft_fake_options {
     bool one_queue; /* work is done in the order in which it was queued, whatever the stream, as with one connection */
     bool open_memory; /* device memory can be touched at any time: quicker, and proves less */
     bool idle;        /* launches do nothing, and a comparison must see it */
-    /* What is called in place of a kernel, with all memory open; NULL: the emulation. */
+    /* A function that is called in place of a kernel, with all memory open; NULL: the emulation. */
     void (*stand_in)(uint32_t kernel, uint32_t blocks, uint64_t rows);
 } weft_fake_options;
 

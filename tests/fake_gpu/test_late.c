@@ -1,5 +1,5 @@
 /* Work that is late, because a device with one queue does what was queued before: the job fails, and the device stays.
- * What writes weights is done in time, or not at all. And which streams go first. */
+ * A job that writes weights is done in time, or not at all. The streams that go first are told apart too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "backends/gpu/gpu_slab.h"
 #include "base/status.h"
 #include "tests/fake_gpu/bench.h"
 
@@ -92,10 +93,16 @@ static void jobs_are_given_up(void **state)
         assert_int_equal(bench_poll(&next), WEFT_E_TIMEOUT);
         assert_int_equal(launches(), before);
         assert_int_equal(bench.gpu->late, 1);
+        assert_int_equal(weft_gpu_rest(bench.gpu), WEFT_E_TIMEOUT); /* the memory that it reads must stay */
+        assert_non_null(strstr(weft_last_error(), "may still read"));
         assert_false(atomic_load(&bench.gpu->lost));
         collective_end(stream);
-        job_succeeds(&sums_kind, 2);
+        if (v == 0)
+            assert_int_equal(weft_gpu_rest(bench.gpu), WEFT_OK);
+        else
+            job_succeeds(&sums_kind, 2);
         assert_int_equal(bench.gpu->late, 0);
+        job_succeeds(&sums_kind, 3);
         bench_close();
     }
 }
