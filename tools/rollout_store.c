@@ -66,6 +66,9 @@ static weft_status weights_take(reader *r)
     if (!r->args->empty && !r->view)
         return weft_weights_open(r->args->model, &r->weights);
     const weft_store_entry *entry = wanted(r);
+    if (!entry && r->has_until)
+        return weft_fail_quiet(WEFT_E_MISSING, "%s: the store has no whole version up to %" PRIu64, r->args->store,
+                               r->args->until);
     if (!entry)
         return weft_fail_quiet(WEFT_E_MISSING, "%s: the store has no whole version", r->args->store);
     weft_status status = weft_store_layout(r->stored.store, &entry->version, &layout);

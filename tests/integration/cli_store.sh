@@ -122,6 +122,7 @@ refused 'no such version' get "$store" --version 0000000000000001/120 -o "$work/
 refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/never"
 refused 'the store ends at version 132; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
 refused 'updates of level fast, and tight ones beside them, none of pairs' put "$store" "$work/m/v0.safetensors" --level pairs
+refused 'the store has no whole version up to 3$' rollout --store "$store" --empty --until 3
 refused 'need a number' put "$store" "$work/m/v0.safetensors" --version 1x
 refused 'v0.safetensors: .*layout' put "$work/other" "$work/n/v0.safetensors"
 refused 'leave --peer' rollout --store "$work/live" --peer a --empty
