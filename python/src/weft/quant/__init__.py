@@ -12,7 +12,7 @@ layout = weft.Layout.fetch(site, "b")
 weights = weft.quant.part(layout, "fp8").empty()
 rollout = weft.Rollout(site, "b", weft.quant.view(layout, weights), layout=layout, view=True, empty=True)
 
-docs/PYTHON.md has whole programs, and says which engine's function each rule is.
+docs/FP8.md has whole programs, and says which engine's function each rule is.
 """
 
 from __future__ import annotations
@@ -177,12 +177,7 @@ def view(layout: Layout, named: Named) -> Blocks:
         parts += [one for one in _binding._parts_of(layout.tensors[number], number, tensor, True, False) if one.count]
     begin = np.array([one.view.address for one in parts], np.uint64)
     _binding._check_written(parts, begin, np.array([one.view.bytes for one in parts], np.uint64))
-    columns = [(one.view.shape or (1,))[-1] for one in parts]
-    rows = [one.count // wide for one, wide in zip(parts, columns)]
-    if any(one.first for one in parts):
-        raise TensorError(next(one.name for one in parts if one.first), "in several places: give weft.Blocks instead")
-    return Blocks([one.number for one in parts], 0, rows, 0, columns, begin, keep=[one.view.keep for one in parts],
-                  device=_binding._one_device(parts))  # fmt: skip
+    return _binding._by_blocks(parts, _binding._one_device(parts))
 
 
 def rule_of(named: Named) -> str:
