@@ -216,6 +216,8 @@ weft_status weft_store_set_find(weft_store *store, const weft_version *version, 
 uint64_t weft_store_set_root(const weft_store_set *set);
 /* Returns the stores of all files: this one, and its shelves, from 0 on; NULL: there are no more. */
 weft_store *weft_store_each(weft_store *store, uint32_t number);
+/* Finds the store of source r of S among these. NULL: the source wrote nothing. */
+weft_store *weft_store_source(weft_store *store, uint32_t source, uint32_t sources);
 
 /* ---- store_view.c */
 

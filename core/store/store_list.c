@@ -232,18 +232,10 @@ static weft_status items_take(weft_store *store, const weft_store_item *items, u
 
 /* ---- the place */
 
-static weft_store *shelf_find(const weft_store *store, uint32_t source, uint32_t sources)
-{
-    for (uint32_t i = 0; i < store->shelf_count; i++)
-        if (store->shelves[i]->source == source && store->shelves[i]->sources == sources)
-            return store->shelves[i];
-    return NULL;
-}
-
 /* Finds or makes the store for another source's files. NULL: no memory. */
 static weft_store *shelf_take(weft_store *store, uint32_t source, uint32_t sources)
 {
-    weft_store *shelf = shelf_find(store, source, sources);
+    weft_store *shelf = weft_store_source(store, source, sources);
     if (shelf)
         return shelf;
     weft_store **grown = weft_mem_grow(store->shelves, store->shelf_count, store->shelf_count + 1, sizeof(void *));

@@ -17,6 +17,15 @@ weft_store *weft_store_each(weft_store *store, uint32_t number)
     return number <= store->shelf_count ? store->shelves[number - 1] : NULL;
 }
 
+weft_store *weft_store_source(weft_store *store, uint32_t source, uint32_t sources)
+{
+    weft_store *each;
+    for (uint32_t i = 0; (each = weft_store_each(store, i)); i++)
+        if (each->source == source && each->sources == sources)
+            return each;
+    return NULL;
+}
+
 /* Takes the stores of S sources that have a version. False: one that is needed has not. */
 static bool set_take(weft_store *store, uint32_t sources, const weft_version *version, weft_store_set *set)
 {
@@ -175,8 +184,12 @@ static size_t entries_put(const reach *all, weft_store_entry *entries)
     weft_store_set set;
     weft_store *each;
     for (uint32_t i = 0; (each = weft_store_each(all->store, i)); i++) {
+        weft_store *before = each->source > 0 ? weft_store_source(all->store, 0, each->sources) : NULL;
         for (uint64_t v = 0; v < each->count; v++) {
-            if (!set_take(all->store, each->sources, &each->versions[v].version, &set) || set.first != each->source)
+            const weft_version *version = &each->versions[v].version;
+            if (before && weft_store_find(before, version->run, version->number) != WEFT_STORE_NONE)
+                continue; /* listed there, as nearly all are */
+            if (!set_take(all->store, each->sources, version, &set) || set.first != each->source)
                 continue;
             if (entries)
                 entries[count] = entry_sum(all, &set);
