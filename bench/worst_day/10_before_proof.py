@@ -1,10 +1,11 @@
 """10: strangers at a port of mode = tls, with weights by stream: 1,000 idle connections, 200 garbage handshakes a second,
 hellos of TLS that come byte by byte; and a peer that proves its name, and then asks for digests without end, or lies and
-joins again (bench_liar beside the command). Arguments: which of a to e; all. The strangers have one core, which a process
-that only spins has while nobody attacks."""
+joins again (bench_liar beside the command). Arguments: which of a to e, all; and a number: MiB of the model, 8. The
+strangers have one core, which a process that only spins has while nobody attacks."""
 import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -68,8 +69,15 @@ def set_loose(kind, fleet):
     return on_the_core(os.path.abspath(__file__), "attack", kind, str(fleet.port))
 
 
-def scenario(kind, title):
-    fleet = Fleet(peers="a b c d", peer_keys="provider = stream\n", seconds=200)
+def publish_ms(fleet, phase):
+    """The median of what publishing took in the phase, without the peers."""
+    found = [line["diff_ms"] + line["encode_ms"] for _, line in list(fleet.trainer.lines)
+             if "target" in line and fleet.offered[line["target"] - 1][1] == phase]
+    return statistics.median(found)
+
+
+def scenario(kind, title, mib):
+    fleet = Fleet(peers="a b c d", peer_keys="provider = stream\n", seconds=250, mib=mib)
     key = os.path.join(fleet.folder, "key")
     subprocess.run([WEFT, "key", key], check=True, stdout=subprocess.DEVNULL)
     with open(fleet.site) as file:
@@ -77,14 +85,19 @@ def scenario(kind, title):
     with open(fleet.site, "w") as file:
         file.write(text)
     fleet.run()
-    newcomer, memory, most = None, [fleet.trainer.status("VmRSS")], 0
+    memory, most = [fleet.trainer.status("VmRSS")], 0
+    strangers = set_loose(kind, fleet)
+    time.sleep(1)
+    newcomer = fleet.run_rollout("c")
+    fleet.publish(10, "newcomer")
+    strangers.kill()
+    time.sleep(0.5)
     for _ in range(4):
         spinner = on_the_core("-c", "while True: pass")
         fleet.publish(25, "quiet")
         spinner.kill()
         strangers = set_loose(kind, fleet)
         time.sleep(1)
-        newcomer = newcomer or fleet.run_rollout("c")
         fleet.publish(25, "fault")
         memory.append(fleet.trainer.status("VmRSS"))
         most = max(most, len(fleet.trainer.descriptors()))
@@ -95,7 +108,9 @@ def scenario(kind, title):
     held = min(fleet.held(newcomer).values(), default=None)
     fleet.drain()
     fleet.trainer.kill(signal.SIGTERM)
-    fleet.report(title, new_peer_holds_after=seconds(held and held - newcomer.started),
+    quiet, fault = publish_ms(fleet, "quiet"), publish_ms(fleet, "fault")
+    fleet.report(f"{title}, {mib} MiB", publish=f"{quiet:.2f} ms quiet, {fault:.2f} with the fault (x{fault / quiet:.2f})",
+                 new_peer_holds_after=seconds(held and held - newcomer.started),
                  trainer_MB_before_during_after=f"{memory[0] / 1e3:.1f}, {max(memory[1:-1]) / 1e3:.1f}, "
                                                 f"{memory[-1] / 1e3:.1f}",
                  descriptors_during=most, lines_of_the_log=len(fleet.trainer.log),
@@ -109,5 +124,6 @@ TITLES = {"a": ("idle", "10a 1,000 idle connections"), "b": ("garbage", "10b 200
           "e": ("lie", "10e a proved peer that lies, is dropped, and joins again")}
 if sys.argv[1:2] == ["attack"]:
     attack(sys.argv[2], int(sys.argv[3]))
-for letter in sys.argv[1:] or TITLES:
-    scenario(*TITLES[letter])
+size = next((int(word) for word in sys.argv[1:] if word.isdigit()), 8)
+for letter in [word for word in sys.argv[1:] if not word.isdigit()] or TITLES:
+    scenario(*TITLES[letter], size)
