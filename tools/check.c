@@ -118,10 +118,11 @@ static void print_peer(const json_t *peer)
 }
 
 /* Peers that join through `above`, and so on down: a site that loads has no rings. */
-static void print_behind(const json_t *peers, const char *above, int depth)
+static void print_behind(const json_t *site, const char *above, int depth)
 {
     size_t index;
-    const json_t *peer;
+    const json_t *peer, *peers = json_object_get(site, "peers");
+    const bool several = json_array_size(json_object_get(site, "sources")) > 0;
     json_array_foreach((json_t *)peers, index, peer)
     {
         const char *via = text_of(peer, "via"), *relay = text_of(peer, "relay"), *else_via = strchr(via, ',');
@@ -132,25 +133,26 @@ static void print_behind(const json_t *peers, const char *above, int depth)
             continue;
         printf("  %*s%s", 2 * depth, "", text_of(peer, "name"));
         if (strcmp(relay, "-") != 0)
-            printf(", a relay on %s with %s", relay, text_of(peer, "relay_memory"));
+            printf(", a relay on %s%s with %s", relay, several ? " and the next ports, one for each source," : "",
+                   text_of(peer, "relay_memory"));
         if (strcmp(via, "trainer") != 0)
             printf(" (else%s%s%s)", else_via ? else_via + 1 : "", else_via && depth ? " or " : " ",
                    strcmp(text_of(peer, "last_resort"), "none") == 0 ? "nobody" : "the trainer");
         putchar('\n');
-        print_behind(peers, text_of(peer, "name"), depth + 1);
+        print_behind(site, text_of(peer, "name"), depth + 1);
     }
 }
 
-static void print_tree(const json_t *peers)
+static void print_tree(const json_t *site)
 {
     size_t index;
-    const json_t *peer;
+    const json_t *peer, *peers = json_object_get(site, "peers");
     bool relayed = false;
     json_array_foreach((json_t *)peers, index, peer) relayed = relayed || strcmp(text_of(peer, "via"), "trainer") != 0;
     if (!relayed)
         return;
     printf("tree: trainer\n");
-    print_behind(peers, "trainer", 1);
+    print_behind(site, "trainer", 1);
 }
 
 /* Prints what the mode leaves open, and what this host lacks for the mode. */
@@ -185,7 +187,7 @@ static void print_lines(const json_t *site)
     size_t index;
     printf("peers: %zu\n", json_array_size(peers));
     json_array_foreach(peers, index, peer) print_peer(peer);
-    print_tree(peers);
+    print_tree(site);
     print_security(site);
     json_t *patterns = json_object_get(site, "patterns");
     if (json_array_size(patterns))

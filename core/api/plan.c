@@ -23,7 +23,7 @@ static bool any_gateway(const weft_site *site, const weft_site_peer *peer, uint6
                         bool (*judge)(const char *gateway, void *user), void *user)
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
-    uint32_t count = weft_gateway_hosts(site, peer, hosts);
+    uint32_t count = weft_gateway_hosts(site, peer, 0, hosts);
     weft_resolver *names = weft_resolver_ask(hosts, count);
     bool known = names && weft_resolver_wait(names, weft_clock_ns() + patience_ms * WEFT_NS_PER_MS), found = false;
     for (uint32_t i = 0; i < count && known && !found; i++)

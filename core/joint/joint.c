@@ -94,32 +94,33 @@ static weft_status open_end(weft_joint *joint, const weft_site_peer *row, const 
     return weft_rollout_make(joint->session, row, &joint->session->division, &all, hooks, &joint->ends[0]);
 }
 
-static weft_status check_row(const weft_site_peer *row)
+/* Where the end joins source `number`, and where it serves those that join that source through it. */
+static weft_status row_for(const weft_joint *joint, const weft_site_peer *row, const char *address, uint32_t number,
+                           weft_site_peer *at)
 {
-    char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    if (!row->relay[0] && weft_site_via(row, relays) == 0)
+    *at = *row;
+    snprintf(at->listen, sizeof at->listen, "%s",
+             address ? address : weft_site_source_listen(joint->session->site, number));
+    if (!row->relay[0] || weft_site_relay_listen(row->relay, number, at->relay))
         return WEFT_OK;
-    return weft_fail(WEFT_E_CONFIG,
-                     "[peer.%s] %s: a rollout of several sources joins them itself, and is no relay; remove the key",
-                     row->name, row->relay[0] ? "relay" : "via");
+    return weft_fail(WEFT_E_CONFIG, "[peer.%s] relay = %s: there is no port for source %u; choose a lower one",
+                     row->name, row->relay, number);
 }
 
-static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const weft_options *options)
+static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const weft_options *options,
+                             const weft_relay_hooks *hooks)
 {
-    const weft_site *site = joint->session->site;
     uint32_t sources[WEFT_SOURCES_MAX];
-    weft_status status = check_row(row);
-    if (status == WEFT_OK)
-        status = weft_joint_divide(joint, options, sources);
+    weft_status status = weft_joint_divide(joint, options, sources);
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
         const weft_division *division = joint->divisions[i];
         const weft_rollout_share share = {true, joint->count, sources[i],
                                           (double)division->layout->bytes /
                                               (double)joint->session->division.layout->bytes};
-        weft_site_peer at = *row;
-        const char *address = options->sources[sources[i]].address;
-        snprintf(at.listen, sizeof at.listen, "%s", address ? address : weft_site_source_listen(site, sources[i]));
-        status = weft_rollout_make(joint->session, &at, division, &share, NULL, &joint->ends[i]);
+        weft_site_peer at;
+        status = row_for(joint, row, options->sources[sources[i]].address, sources[i], &at);
+        if (status == WEFT_OK)
+            status = weft_rollout_make(joint->session, &at, division, &share, hooks, &joint->ends[i]);
     }
     return status;
 }
@@ -131,11 +132,11 @@ static weft_status make_session(const weft_site *site, const weft_site_peer *row
     const weft_backend_options work = {(int)row->device, row->kernels, row->device_memory,
                                        site->session.device_deadline_ms};
     const uint32_t sources = weft_session_options(options).source_count;
-    const uint32_t fds = END_FDS * (sources > 0 && sources <= WEFT_SOURCES_MAX ? sources : 1);
+    const uint32_t ends = sources > 0 && sources <= WEFT_SOURCES_MAX ? sources : 1;
     weft_division division;
     weft_status status = weft_session_divide(site, layout, options, false, &division);
     return status == WEFT_OK ? weft_session_make(site, &division, options, row->backend, &work,
-                                                 row->relay[0] ? RELAY_FDS : fds, session)
+                                                 (row->relay[0] ? RELAY_FDS : END_FDS) * ends, session)
                              : status;
 }
 
@@ -164,7 +165,7 @@ weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_
     joint->several = given.source_count > 0;
     joint->wishes.named = given.wants;
     weft_log_sink *before = weft_log_enter(&made->sink);
-    status = joint->several ? open_ends(joint, &row, &given) : open_end(joint, &row, hooks);
+    status = joint->several ? open_ends(joint, &row, &given, hooks) : open_end(joint, &row, hooks);
     made->rollout = joint->ends[0];
     weft_log_enter(before);
     if (status != WEFT_OK)

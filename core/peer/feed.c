@@ -299,7 +299,7 @@ static weft_status start(weft_publisher *publisher, weft_peer *peer)
         weft_follow_waits(&publisher->newest, peer))
         return WEFT_AGAIN;
     if (peer->wish.named)
-        return weft_feed_wish(publisher, peer, idle);
+        return weft_follow_gathers(publisher, peer) ? WEFT_AGAIN : weft_feed_wish(publisher, peer, idle);
     if (peer->standing.sent_order == publisher->newest.order)
         return start_from_newest(publisher, peer, idle);
     weft_update *update = NULL;

@@ -10,6 +10,10 @@
 /* Updates for which a peer that fell too far behind a relay keeps its own feed. */
 #define APART_UPDATES 8u
 
+/* A relay and the peers behind it name the same versions, though not at one moment. So long they wait for each other.
+ */
+#define GATHER_NS (20 * WEFT_NS_PER_MS)
+
 /* Lets the peer know the reason, because the relay is the one that the peer itself names. */
 static weft_status fail_outside(weft_status status)
 {
@@ -56,18 +60,28 @@ void weft_follow_dropped(const weft_newest *newest, weft_following *following)
         following->apart_until = newest->order + APART_UPDATES;
 }
 
-/* Returns true if a peer has what its relay has, and room for what the relay gets. */
-static bool can(const weft_newest *newest, const weft_peer *peer)
+/* Returns true if a peer has what its relay has, and room for what the relay gets, whatever either wants. */
+static bool fits(const weft_newest *newest, const weft_peer *peer)
 {
     const weft_peer *relay = peer->following.parent;
     bool settled = peer->receipts.count == 0 || (peer->following.followed && peer->receipts.count < WEFT_UPDATES_AHEAD);
     return settled && !weft_feed_drops(&peer->receipts) && peer->connection.greeted && !peer->connection.leaving &&
            peer->feed.kind == WEFT_FEED_NONE && peer->view == relay->view &&
-           weft_wish_equal(&peer->wish, &relay->wish) && peer->standing.held_order != WEFT_ORDER_UNKNOWN &&
-           peer->standing.sent_order == relay->standing.sent_order &&
+           peer->standing.held_order != WEFT_ORDER_UNKNOWN && peer->standing.sent_order == relay->standing.sent_order &&
            peer->standing.sent_attachment == relay->standing.sent_attachment &&
            peer->claim.hello.slot_payload >= relay->claim.hello.slot_payload &&
            (peer->following.apart_until == 0 || newest->order > peer->following.apart_until);
+}
+
+static bool can(const weft_newest *newest, const weft_peer *peer)
+{
+    return weft_wish_equal(&peer->wish, &peer->following.parent->wish) && fits(newest, peer);
+}
+
+/* Returns true if the wish is so new that somebody who wants nothing yet may soon have the same one. */
+static bool may_meet(const weft_wish *wish, const weft_wish *other)
+{
+    return wish->named && wish->open && other->named && !other->open && weft_clock_ns() < wish->since_ns + GATHER_NS;
 }
 
 /* Returns true if the peer can take the update at that level. */
@@ -89,12 +103,37 @@ bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
     if (!relay || peer->standing.sent_order == newest->order || (peer->wish.named && !peer->wish.open))
         return false;
     bool soon = relay->feed.kind == WEFT_FEED_NONE && relay->receipts.count < WEFT_UPDATES_AHEAD &&
-                relay->standing.held_order != WEFT_ORDER_UNKNOWN && can(newest, peer);
+                relay->standing.held_order != WEFT_ORDER_UNKNOWN && fits(newest, peer) &&
+                (weft_wish_equal(&peer->wish, &relay->wish) || may_meet(&peer->wish, &relay->wish));
     uint64_t now_ns = weft_clock_ns(), patience_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
     if (!soon || peer->following.waits_since_ns == 0)
         peer->following.waits_since_ns = soon ? now_ns : 0;
     const uint64_t until_ns = peer->following.waits_since_ns + patience_ns;
     return soon && now_ns <= until_ns; /* because a relay that does not begin must hold nobody back */
+}
+
+bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay)
+{
+    const weft_peer_table *peers = publisher->peers;
+    bool gathers = false;
+    for (uint32_t i = 0; i < peers->count && relay->following.children > 0 && !gathers; i++) {
+        const weft_peer *peer = &peers->list[i];
+        gathers =
+            peer->following.parent == relay && may_meet(&relay->wish, &peer->wish) && fits(&publisher->newest, peer);
+    }
+    return gathers;
+}
+
+void weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer)
+{
+    peers->again = peers->again || peer->following.parent || peer->following.children > 0;
+}
+
+void weft_follow_wake(const weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    const bool related = peer->following.parent || peer->following.children > 0;
+    if (related && peer->wish.open && now_ns < peer->wish.since_ns + GATHER_NS)
+        weft_waits_until(waits, peer->wish.since_ns + GATHER_NS);
 }
 
 /* Begins one follower: sends it the same header, and nothing after that. */

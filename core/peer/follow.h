@@ -22,6 +22,12 @@ void weft_follow_forget(weft_peer_table *peers);
 void weft_follow_dropped(const weft_newest *newest, weft_following *following);
 /* Returns true if an idle peer's next update is about to come from its relay's stream. */
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer);
+/* Returns true if a peer behind the relay is about to want what the relay wants, and could follow then. */
+bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay);
+/* The peer named a version: whoever waits for that chooses anew. */
+void weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer);
+/* Adds the time until which a relay and the peers behind it wait for each other's wishes. */
+void weft_follow_wake(const weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 /* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its
  * peers that take the same update, and tells the relay who they are. The relay's standing is still as before. */
 weft_status weft_follow_begin(weft_publisher *publisher, weft_peer *relay, const weft_feed *sent,

@@ -103,6 +103,7 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     case WEFT_MESSAGE_ACCEPT:
         return weft_feed_snapshot(&trainer->publisher, peer);
     case WEFT_MESSAGE_WANT:
+        weft_follow_wanted(&trainer->peers, peer);
         return weft_wish_take(peer, body, length);
     case WEFT_MESSAGE_REPAIR:
         return weft_repair_ask(&trainer->publisher, peer, body, length);
@@ -281,6 +282,7 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     }
     weft_waits_until(waits, peer->connection.control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->connection.pinged_ns + every_ns);
+    weft_follow_wake(peer, now_ns, waits);
     weft_status status = weft_receipts_check(peer, now_ns, waits);
     if (status == WEFT_OK)
         status = tell_passing(&trainer->publisher.eager, peer, now_ns, waits);

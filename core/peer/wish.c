@@ -14,6 +14,7 @@ weft_status weft_wish_take(weft_peer *peer, const uint8_t *body, uint64_t length
         return weft_fail(WEFT_E_PROTOCOL, "%s wants version %llu, and its HELLO says that it gets each version",
                          peer->claim.name, (unsigned long long)number);
     peer->wish.number = number;
+    peer->wish.since_ns = weft_clock_ns();
     peer->wish.open = true;
     return WEFT_OK;
 }

@@ -9,9 +9,10 @@
 
 /* Wish: what a peer wants next. The peer's record owns it; a HELLO begins it anew. */
 typedef struct weft_wish {
-    bool named;      /* the peer gets the versions that it names alone */
-    bool open;       /* `number` was named and is neither sent nor passed over */
-    uint64_t number; /* number named last */
+    bool named;        /* the peer gets the versions that it names alone */
+    bool open;         /* `number` was named and is neither sent nor passed over */
+    uint64_t number;   /* number named last */
+    uint64_t since_ns; /* when the peer named it */
 } weft_wish;
 
 typedef enum weft_wish_state {

@@ -181,7 +181,7 @@ static weft_status try_once(weft_control *control, weft_guard *guard, const weft
                             weft_resolver **names, uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
-    uint32_t count = weft_gateway_hosts(site, row, hosts);
+    uint32_t count = weft_gateway_hosts(site, row, 0, hosts);
     if (!*names)
         *names = weft_resolver_ask(hosts, count);
     if (!*names)

@@ -10,7 +10,7 @@
 /* A relay at the end of a long link greets within this time. */
 #define BRIEF_LEAST_MS 500u
 
-uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
+uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer, uint32_t source,
                             char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT])
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
@@ -19,10 +19,17 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
     memset(hosts, 0, WEFT_RESOLVER_NAMES * sizeof hosts[0]);
     for (uint32_t i = 0; i < count; i++)
         if (weft_site_resolve(site, relays[i], &relay) == WEFT_OK) /* as its rules make sure */
-            memcpy(hosts[i], relay.relay, sizeof hosts[i]);
+            weft_site_relay_listen(relay.relay, source, hosts[i]);
     if (count == 0 || peer->last_resort == WEFT_LAST_TRAINER)
         memcpy(hosts[count++], peer->listen, sizeof hosts[0]);
     return count;
+}
+
+/* Those of the rollout's own end. */
+static uint32_t hosts_of(const weft_rollout *rollout, char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT])
+{
+    const uint32_t several = rollout->joining.route.source;
+    return weft_gateway_hosts(rollout->session->site, &rollout->site, several ? several - 1 : 0, hosts);
 }
 
 static void add(weft_joining *joining, weft_site_peer *site, uint32_t place, const char *address)
@@ -89,7 +96,7 @@ static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char w
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
     const char *text = "";
-    uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts);
+    uint32_t count = hosts_of(rollout, hosts);
     rollout->joining.route.names = weft_resolver_ask(hosts, count);
     if (!rollout->joining.route.names)
         return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
@@ -106,13 +113,13 @@ static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char w
 }
 
 /* Said before, since it may take long. */
-static void tell_names(weft_session *session, const weft_site_peer *site)
+static void tell_names(const weft_rollout *rollout)
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT], numeric[64];
-    uint32_t count = weft_gateway_hosts(session->site, site, hosts);
+    uint32_t count = hosts_of(rollout, hosts);
     for (uint32_t i = 0; i < count; i++)
         if (!weft_control_is_numeric(hosts[i], numeric))
-            weft_log(WEFT_LOG_INFO, "rollout %s: looking up %s", site->name, hosts[i]);
+            weft_log(WEFT_LOG_INFO, "rollout %s: looking up %s", rollout->site.name, hosts[i]);
 }
 
 weft_status weft_gateway_open(weft_rollout *rollout)
@@ -120,7 +127,7 @@ weft_status weft_gateway_open(weft_rollout *rollout)
     char why[320] = "";
     uint64_t patience_ms = rollout->session->site->session.connect_deadline_ms;
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
-    tell_names(rollout->session, &rollout->site);
+    tell_names(rollout);
     weft_status status = open_once(rollout, deadline_ns, why);
     while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
         weft_clock_pass(RETRY_NS);
@@ -136,7 +143,7 @@ weft_status weft_gateway_open(weft_rollout *rollout)
 void weft_gateway_renew(weft_rollout *rollout)
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT], numeric[64];
-    uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts), named = 0;
+    uint32_t count = hosts_of(rollout, hosts), named = 0;
     for (uint32_t i = 0; i < count; i++)
         named += !weft_control_is_numeric(hosts[i], numeric);
     if (named == 0)

@@ -94,9 +94,9 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_greet_hello(weft_rollout *rollout);
 
 /* ---- gateway.c */
-/* Writes "host:port" of the relays that a peer joins through, in order, and of the trainer, if the peer may join there.
- * Returns their number. */
-uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
+/* Writes "host:port" of the relays through which a peer joins source `source` (0 of one trainer), in order, and of the
+ * trainer, if the peer may join there. Returns their number. */
+uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer, uint32_t source,
                             char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT]);
 /* Finds the addresses of the gateways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
  * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */

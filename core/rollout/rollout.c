@@ -293,6 +293,7 @@ static void share_out(const weft_rollout_share *share, weft_site_peer *site, wef
         site->staging = staging > least ? staging : least;
     if (site->encoded != UINT64_MAX)
         site->encoded = (uint64_t)((double)site->encoded * share->of_bytes);
+    site->relay_memory /= share->ends; /* as buckets, so that all ends have room for as many behind them */
     const uint64_t bucket = weft_size_bucket(layout, site) / share->ends;
     site->bucket_max = bucket > layout->largest_frame ? bucket : layout->largest_frame;
 }

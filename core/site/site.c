@@ -79,11 +79,11 @@ static weft_status load(weft_site *site, const char *const *overrides, size_t ov
     fill_fixed(site);
     status = fill_providers(site);
     if (!status)
+        status = weft_site_fill_sources(site);
+    if (!status)
         status = weft_site_rules(site);
     if (!status)
         status = weft_site_fill_cuts(site);
-    if (!status)
-        status = weft_site_fill_sources(site);
     return status ? status : fill_peers(site);
 }
 

@@ -191,6 +191,9 @@ bool weft_site_key(const weft_site *site, const weft_site_peer *peer, bool next,
 bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer, uint32_t hops);
 /* Returns host:port of a source; of source 0 of a site without sections, that of the trainer. */
 const char *weft_site_source_listen(const weft_site *site, uint64_t number);
+/* Writes host:port at which a relay serves those that join source `number` through it: the port of its key for source
+ * 0, the next port for source 1, and so on. False: ports do not go so far. */
+bool weft_site_relay_listen(const char *relay, uint64_t number, char listen[WEFT_SITE_TEXT]);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
 
 /* The rules of the site's cuts, which borrow from it. `cuts` has room for site->cut_count of them. */

@@ -40,6 +40,8 @@ static weft_status check_address(const weft_site *site, uint32_t section, const 
         return WEFT_OK;
     if (!weft_site_listen_split(peer->relay, host, &port) || port == 0)
         return refuse(site, section, "relay", "for [%s] a relay needs a port that others can dial%s", "");
+    if (port + site->source_count > UINT16_MAX + 1u)
+        return refuse(site, section, "relay", "for [%s] a relay takes a port for each source, from this one on%s", "");
     if (weft_site_is_wildcard(host))
         return refuse(site, section, "relay", "for [%s] a relay needs the address that others dial%s", "");
     if (site->security == WEFT_SECURITY_LOOPBACK && !weft_site_is_loopback(host))

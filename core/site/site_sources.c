@@ -14,6 +14,18 @@ const char *weft_site_source_listen(const weft_site *site, uint64_t number)
     return own[0] ? own : site->trainer.listen;
 }
 
+bool weft_site_relay_listen(const char *relay, uint64_t number, char listen[WEFT_SITE_TEXT])
+{
+    char host[WEFT_SITE_TEXT];
+    uint32_t port;
+    snprintf(listen, WEFT_SITE_TEXT, "%s", relay);
+    if (!weft_site_listen_split(relay, host, &port) || port + number > UINT16_MAX)
+        return false;
+    const size_t kept = (size_t)(strrchr(relay, ':') + 1 - relay);
+    snprintf(listen + kept, WEFT_SITE_TEXT - kept, "%u", port + (uint32_t)number);
+    return true;
+}
+
 /* Sources are numbered from 0 without gaps, so that a section that is missing is found at load. */
 static weft_status source_fill(weft_site *site, uint32_t index, weft_site_place *place)
 {

@@ -128,12 +128,10 @@ static void what_does_not_cover_is_refused(void **state)
     assert_int_equal(open_with("rank0", sources, WEFT_SOURCES_MAX + 1), WEFT_E_ARGUMENT);
 }
 
-static void no_relay_and_no_attachment(void **state)
+static void no_attachment(void **state)
 {
-    const weft_trainer_source all[] = {{w.sources[0].listen, w.sources[0].has.slices, w.sources[0].has.count}};
     const weft_publish_options options = {sizeof options, "x", 1};
     (void)state;
-    assert_int_equal(open_with("relay", all, 1), WEFT_E_CONFIG);
     assert_int_equal(weft_publish(w.sources[0].session, 6, NULL, &options, NULL), WEFT_E_ARGUMENT);
     join_same(false);
     assert_int_equal(weft_bind_blocks(rank_session(), NULL, 0, "x", 1, 0), WEFT_E_ARGUMENT);
@@ -396,7 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_does_not_cover_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_relay_and_no_attachment, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_attachment, setup, teardown),
         cmocka_unit_test_setup_teardown(all_sources_or_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),

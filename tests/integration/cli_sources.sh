@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sources as real processes: three trainers that have rows of the model each, an engine of four tensor-parallel ranks,
-# and a rollout of the whole model. One source dies, and starts again at the version that it had.
+# and a rollout of the whole model. One source dies, and starts again at the version that it had. Two ranks come through
+# the whole model's rollout, which is a relay.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
@@ -15,7 +16,11 @@ for r in 0 1 2; do
     printf '[source.%s]\nlisten = 127.0.0.1:%s\nholding = %s/rows/rank-%s-of-3.json\n' $r "$(free_port)" "$work" $r \
         >>"$work/site.ini"
 done
+relay=$(free_ports 3)
+sed -i -e "s/^\[peer.whole\]/&\nrelay = 127.0.0.1:$relay/" -e 's/^\[peer.p[23]\]/&\nvia = whole/' "$work/site.ini"
 run check 0 "$weft" check "$work/site.ini" --model "$v0"
+grep -q "a relay on 127.0.0.1:$relay and the next ports, one for each source" "$work/check.out" ||
+    fail "check does not tell the relay's ports"
 grep -q 'sources: 3, which have the model together' "$work/check.out" || fail "check says nothing of the sources"
 run check 0 "$weft" check "$work/site.ini" --model "$v0" --json
 python3 - "$work/check.out" <<'END' || fail "the sources' bytes are not the model's"
@@ -78,6 +83,9 @@ for r in 0 1 2; do
 done
 for name in p0 p1 p2 p3 whole; do
     finish $name 0
+done
+for r in 0 1 2; do
+    said source$r 'joined: p3 .* behind relay whole' || fail "p3 did not come to source $r through the relay"
 done
 for rank in 0 1 2 3; do
     same "$work/got/rank-$rank-of-4.safetensors" "$work/wanted/rank-$rank-of-4.safetensors"

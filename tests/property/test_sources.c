@@ -2,7 +2,8 @@
  * tensors, rows, columns), views at random, loss and disorder. Sources publish the same numbers, each in its own time,
  * and some pass a number over. Sources and ranks are killed and start again, and a run is replaced by another one of
  * another world size, whose numbers are the same. Whatever happens, a rank that holds a version has the bits that this
- * run gave that number, in every slice. When quiet comes, all ranks hold the newest.
+ * run gave that number, in every slice. When quiet comes, all ranks hold the newest. With half of the seeds the ranks
+ * come through the first one, which is a relay.
  *
  * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many; WEFT_FULL more than usual. */
 #include "tests/support/source_world.h"
@@ -114,7 +115,9 @@ static void replace(source_world *w)
         if (!r->session)
             continue;
         const bool known = weft_held(r->session, &held) == WEFT_OK;
+        r->blocked = true;
         weft_close(r->session);
+        r->blocked = false;
         r->held_back = false;
         r->wished = 0;
         source_rank_open(w, i, snapshots(w), !known);
@@ -253,6 +256,8 @@ static void play(uint64_t seed)
     static source_world w;
     const uint64_t blocks = weft_mem_blocks();
     source_world_open(&w, seed);
+    if (seed / RANKS % 2)
+        source_relay_begin(&w);
     w.turn = turns;
     begin(&w, source_below(&w, 3));
     w.rank_count = 1 + (unsigned)(seed % RANKS);

@@ -134,17 +134,22 @@ sys.exit(0 if eval(sys.argv[2], {"lines": lines}) else 1)
 PYTHON
 }
 
-free_port() # below those that the system gives to anybody, for it is free until somebody listens on it
+free_ports() # free_ports COUNT: the first of so many in a row
 {
-    python3 -c 'import os, socket
+    python3 -c 'import os, socket, sys
 port = 10240 + os.getpid() * 16 % 20000
 while True:
     try:
-        socket.socket().bind(("127.0.0.1", port))
+        for at in range(int(sys.argv[1])):
+            socket.socket().bind(("127.0.0.1", port + at))
         break
     except OSError:
-        port += 1
-print(port)'
+        port += at + 1
+print(port)' "$1"
+}
+free_port() # below those that the system gives to anybody, for it is free until somebody listens on it
+{
+    free_ports 1
 }
 
 # site FILE PEER...: a site on loopback with a free port, and deadlines that no busy machine misses; sets $port

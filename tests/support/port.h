@@ -5,4 +5,7 @@
 /* A port of 127.0.0.1 that is free now, another at each call; processes begin at different ones. 0: none. */
 unsigned port_free(void);
 
+/* The first of so many ports in a row that are free now. 0: none. */
+unsigned port_free_row(unsigned count);
+
 #endif

@@ -7,10 +7,11 @@
 
 #include "joint/joint.h"
 #include "peer/peer.h"
+#include "tests/support/port.h"
 
 static const char site_text[] = "[trainer]\nlisten = 127.0.0.1:0\njournal = 16MiB\nthreads = 1\nmax_peers = 8\n"
                                 "[peers]\nprovider = loop\nbucket_max = 4MiB\nwindow = 2\nstaging = 32MiB\n"
-                                "heartbeat = 200ms\n[peer.rank*]\n[peer.relay]\nrelay = 127.0.0.1:9\n"
+                                "heartbeat = 200ms\n[peer.rank*]\n"
                                 "[provider.loop]\nchunk = 16KiB\n"
                                 "[session]\nprogress = manual\nconnect_deadline = 3600s\nclose_deadline = 50ms\n"
                                 "io_deadline = 300ms\n[commit]\ndeadline = 400ms\n[log]\nlevel = debug\n"
@@ -322,8 +323,10 @@ void source_rank_join(source_world *w, unsigned i, const char *override, const u
     source_rank_open(w, i, override, !dense);
 }
 
+/* A relay that closes lets the ranks behind it have what is under way, and everybody goes on meanwhile. */
 void source_rank_close(rank *r)
 {
+    r->blocked = true;
     weft_close(r->session);
     part_free(&r->has);
     memset(r, 0, sizeof *r);
@@ -357,6 +360,16 @@ void source_world_open(source_world *w, uint64_t seed)
     weft_site_cuts(site, cuts);
     source_must(w, weft_cells_open(w->layout, cuts, (uint32_t)site->cut_count, &w->cells), "cells");
     weft_site_free(site);
+}
+
+void source_relay_begin(source_world *w)
+{
+    char text[2048];
+    int used = snprintf(text, sizeof text, "%s[peer.rank0]\nrelay = 127.0.0.1:%u\nrelay_memory = 64MiB\n", site_text,
+                        port_free_row(SOURCES));
+    for (unsigned i = 1; i < RANKS; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "[peer.rank%u]\nvia = rank0\n", i);
+    site_scratch_write(&w->scratch, text, (size_t)used);
 }
 
 void source_world_close(source_world *w)

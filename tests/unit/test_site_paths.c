@@ -53,6 +53,8 @@ static void relays(void **state)
          "[peer.c]\nvia = d, a\nrelay = 127.0.0.1:9\n[peer.d]\nrelay = 127.0.0.1:10\n",
          8, "[peer.c] via = d, a: for [peer.c] via closes a ring at a"},
         {"[peer.a]\nrelay = 127.0.0.1:0\n", 2, "[peer.a] relay = 127.0.0.1:0: for [peer.a] a relay needs a port"},
+        {"[peer.a]\nrelay = 127.0.0.1:65535\n[source.0]\nlisten = 127.0.0.1:5\n[source.1]\nlisten = 127.0.0.1:6\n", 2,
+         "[peer.a] relay = 127.0.0.1:65535: for [peer.a] a relay takes a port for each source, from this one on"},
         {"[peer.a]\nrelay = 0.0.0.0:7\n", 2,
          "[peer.a] relay = 0.0.0.0:7: for [peer.a] a relay needs the address that others dial"},
         {"[peer.a]\nrelay = [::]:7\n", 2, "[peer.a] relay = [::]:7: for [peer.a] a relay needs the address"},

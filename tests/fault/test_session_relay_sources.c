@@ -1,0 +1,233 @@
+/* A relay of several sources: it serves the ranks behind it with what each source sends, from a port for each. Each
+ * source sends one copy for the relay and for those of its view, and a rank goes on by itself when the relay is gone.
+ */
+#include "tests/support/source_world.h"
+
+#include <string.h>
+
+#include "joint/joint.h"
+
+#define MOST 6000u /* rounds until something that must happen has happened */
+
+static source_world w;
+
+static void turns(source_world *world)
+{
+    world->rounds++;
+    for (unsigned i = 0; i < world->source_count; i++)
+        if (world->sources[i].session)
+            source_step(world, world->sources[i].session);
+    for (unsigned i = 0; i < world->rank_count; i++)
+        if (world->ranks[i].session && !world->ranks[i].blocked)
+            source_step(world, world->ranks[i].session);
+}
+
+static void round_of(void)
+{
+    w.now_ns += WEFT_NS_PER_MS;
+    turns(&w);
+}
+
+/* The relay is rank 0; ranks 1 and 2 are behind it. */
+static int setup(void **state)
+{
+    (void)state;
+    source_world_open(&w, 11);
+    source_relay_begin(&w);
+    w.turn = turns;
+    do { /* until all three have something */
+        source_run_end(&w);
+        source_run_begin(&w, 3, 5);
+    } while (!w.sources[0].session || !w.sources[1].session || !w.sources[2].session);
+    w.rank_count = 3;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    source_world_close(&w);
+    return 0;
+}
+
+/* Takes the whole model, or a view that is drawn. */
+static void open_rank(unsigned i, bool whole, bool empty)
+{
+    rank *r = &w.ranks[i];
+    part_open(&w, &r->has);
+    for (uint64_t c = 0; whole && c < w.cells.count; c++)
+        part_add(&r->has, w.cells.cells[c].slice);
+    if (!whole)
+        source_view_draw(&w, r);
+    if (!empty)
+        part_put(&w, &r->has, w.dense);
+    source_rank_open(&w, i, NULL, empty);
+}
+
+static bool commits(unsigned i)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_version held;
+    if (!w.ranks[i].session || weft_staged(w.ranks[i].session, 0, &info) != WEFT_OK)
+        return false;
+    w.ranks[i].blocked = true;
+    const weft_status status = weft_commit(w.ranks[i].session, info.target.number, NULL, 0, &held);
+    w.ranks[i].blocked = false;
+    if (status != WEFT_E_PASSED &&
+        status != WEFT_E_PEER_LOST) /* of a snapshot, and of a source that went with the relay */
+        source_must(&w, status, "commit");
+    source_check(&w, &w.ranks[i]);
+    return true;
+}
+
+static bool holds_newest(unsigned i)
+{
+    weft_version held;
+    return w.ranks[i].session && weft_held(w.ranks[i].session, &held) == WEFT_OK && held.run == w.run &&
+           held.number == w.newest;
+}
+
+/* Goes on until the ranks from `first` on hold the newest version. */
+static void all_hold(unsigned first)
+{
+    bool all = false;
+    for (unsigned i = 0; i < MOST && !all; i++) {
+        all = true;
+        round_of();
+        for (unsigned r = first; r < w.rank_count; r++) {
+            commits(r);
+            all = all && (!w.ranks[r].session || holds_newest(r));
+        }
+    }
+    assert_true(all);
+    for (unsigned i = 0; i < 50; i++) /* until the sources know */
+        round_of();
+}
+
+static void publish(unsigned first)
+{
+    source_publish(&w, 100);
+    for (unsigned i = 0; i < w.source_count; i++)
+        source_go_to(&w, &w.sources[i], w.newest);
+    all_hold(first);
+}
+
+/* What a source says of a rank. */
+static weft_peer_info told(unsigned source, const char *name)
+{
+    weft_peer_info infos[8], found = {0};
+    size_t count = 0;
+    infos[0].size = sizeof infos[0];
+    source_must(&w, weft_peers(w.sources[source].session, infos, 8, &count), "peers");
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(infos[i].name, name))
+            found = infos[i];
+    return found;
+}
+
+static void one_copy_of_each_source(void **state)
+{
+    (void)state;
+    open_rank(0, true, false);
+    all_hold(0);
+    open_rank(1, true, false);
+    open_rank(2, false, false);
+    all_hold(0);
+    for (unsigned i = 0; i < 4; i++)
+        publish(0);
+    for (unsigned s = 0; s < w.source_count; s++) {
+        const weft_peer_info relay = told(s, "rank0"), same = told(s, "rank1");
+        assert_string_equal(same.via, "rank0");
+        assert_int_equal(same.state, WEFT_PEER_LIVE);
+        assert_int_equal(same.held.number, w.newest);
+        assert_true(relay.bytes > 0);
+        assert_int_equal(same.bytes, 0); /* nothing was sent for this rank alone */
+    }
+    const weft_joint *joint = w.ranks[2].session->joint;
+    for (uint32_t i = 0; i < joint->count; i++)
+        assert_string_equal(told(joint->ends[i]->joining.route.source - 1, "rank2").via, "rank0");
+}
+
+/* A rank without weights gets a snapshot of each source through the relay. */
+static void snapshots_come_through(void **state)
+{
+    (void)state;
+    open_rank(0, true, false);
+    publish(0);
+    open_rank(1, true, true);
+    all_hold(0);
+    for (unsigned s = 0; s < w.source_count; s++) {
+        assert_string_equal(told(s, "rank1").via, "rank0");
+        assert_true(told(s, "rank1").snapshot_bytes > 0);
+    }
+    publish(0);
+}
+
+static void a_relay_that_dies_leaves_its_ranks_to_the_sources(void **state)
+{
+    (void)state;
+    open_rank(0, true, false);
+    all_hold(0);
+    open_rank(1, true, false);
+    open_rank(2, false, false);
+    all_hold(0);
+    source_publish(&w, 300);
+    for (unsigned i = 0; i < w.source_count; i++)
+        source_go_to(&w, &w.sources[i], w.newest);
+    for (unsigned i = 0; i < 5; i++) /* the update is under way */
+        round_of();
+    source_rank_kill(&w.ranks[0]);
+    all_hold(1);
+    publish(1);
+    for (unsigned s = 0; s < w.source_count; s++)
+        assert_string_equal(told(s, "rank1").via, "");
+}
+
+/* A source that is restarted alone is found again through the relay. */
+static void a_source_that_comes_back_is_joined_through_the_relay(void **state)
+{
+    (void)state;
+    open_rank(0, true, false);
+    all_hold(0);
+    open_rank(1, true, false);
+    all_hold(0);
+    source_kill(&w.sources[1]);
+    source_publish(&w, 100);
+    source_go_to(&w, &w.sources[0], w.newest);
+    source_go_to(&w, &w.sources[2], w.newest);
+    for (unsigned i = 0; i < 500; i++)
+        round_of();
+    assert_false(holds_newest(0) || holds_newest(1));
+    source_start(&w, 1);
+    source_go_to(&w, &w.sources[1], w.newest);
+    all_hold(0);
+    publish(0);
+}
+
+static void ports_that_do_not_go_so_far_are_refused(void **state)
+{
+    weft_trainer_source sources[SOURCES];
+    weft_session *session = NULL;
+    weft_site *site = NULL;
+    const char *const last = "peer.rank0.relay=127.0.0.1:65534";
+    weft_options options = {.size = sizeof options, .sources = sources, .source_count = 3};
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        sources[i] = (weft_trainer_source){w.sources[i].listen, w.sources[i].has.slices, w.sources[i].has.count};
+    source_must(&w, weft_site_load(w.scratch.path, &last, 1, &site), "site");
+    assert_int_equal(weft_rollout_open(site, "rank0", w.layout, &options, &session), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "no port for source 2"));
+    weft_site_free(site);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_copy_of_each_source, setup, teardown),
+        cmocka_unit_test_setup_teardown(snapshots_come_through, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_relay_that_dies_leaves_its_ranks_to_the_sources, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_source_that_comes_back_is_joined_through_the_relay, setup, teardown),
+        cmocka_unit_test_setup_teardown(ports_that_do_not_go_so_far_are_refused, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
