@@ -2,6 +2,7 @@
  * the number, all of them or none, and a source that is away is named once while the rollout serves on. */
 #include "tests/support/source_world.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "joint/joint.h"
@@ -309,6 +310,57 @@ static void a_slow_source_delays_by_one_merge_and_one_transfer(void **state)
     assert_int_equal(held_number(), w.newest);
 }
 
+/* Forgets the oldest half of what was published. */
+static void forget_half(void)
+{
+    const unsigned gone = w.history_count / 2;
+    for (unsigned i = 0; i < gone; i++)
+        free(w.history[i].dense);
+    w.history_count -= gone;
+    memmove(w.history, w.history + gone, w.history_count * sizeof *w.history);
+}
+
+/* Every turn has new versions, also while the rank's call waits. */
+static void turns_that_publish(source_world *world)
+{
+    if (world->history_count + 16 > HISTORY)
+        forget_half();
+    for (unsigned i = 0; i < 16; i++) {
+        source_publish(world, 400);
+        go_all(world->newest);
+    }
+    turns(world);
+}
+
+/* Between two commits come more versions than the journals hold, and the rank joins with nothing. It commits each time
+ * all the same: what was staged is not given up for what is newer, and after that a snapshot comes. */
+static void an_engine_slower_than_the_journals_is_not_starved(void **state)
+{
+    uint64_t before = 0;
+    weft_version held;
+    (void)state;
+    source_rank_join(&w, 0, NULL, NULL);
+    w.turn = turns_that_publish;
+    for (unsigned i = 1; i <= 1200; i++) {
+        weft_staged_info info = {.size = sizeof info};
+        w.now_ns += WEFT_NS_PER_MS;
+        turns_that_publish(&w);
+        if (i % 300 != 0)
+            continue;
+        assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_OK);
+        w.ranks[0].blocked = true;
+        source_must(&w, weft_commit(rank_session(), info.target.number, NULL, 0, &held), "commit");
+        w.ranks[0].blocked = false;
+        assert_true(held.number >= before); /* no older than one commit before */
+        before = w.newest;
+    }
+    const weft_rollout *end = rank_session()->joint->ends[0];
+    weft_peer_info info = {.size = sizeof info};
+    size_t count = 0;
+    assert_int_equal(weft_peers(w.sources[0].session, &info, 1, &count), WEFT_OK);
+    assert_true(info.snapshot_bytes > end->layout->bytes); /* the journal did not lead on at least once */
+}
+
 /* Weights that moved are bound again at all sources, or at none. */
 static void weights_are_bound_again(void **state)
 {
@@ -402,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_gap_is_no_news_without_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_hold_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_source_delays_by_one_merge_and_one_transfer, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_engine_slower_than_the_journals_is_not_starved, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_are_bound_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_dies_is_named_and_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(each_source_is_described, setup, teardown),
