@@ -509,6 +509,9 @@ typedef struct weft_publish_options {
  * options  NULL for none
  * info     receives the figures, or NULL
  * Blocks: until the device has done the work on the stream, at most ten minutes, and for diff and encode.
+ * After WEFT_E_TIMEOUT work that was given up may still read the weights, because a device takes no work back. The late
+ * work changes nothing, and its results are dropped. Keep the memory of the weights until a later weft_publish returns
+ * WEFT_OK, because that call waits for the late work, or until weft_close returned without a loss of the device.
  * Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream, or other work on the
  * device for longer than `[session] device_deadline`; nothing was published), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
