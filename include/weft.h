@@ -477,7 +477,7 @@ typedef struct weft_update_info {
     uint64_t changed;     /* elements whose bits differ */
     uint64_t dense_bytes; /* bytes of the layout, dense */
     uint64_t bytes;       /* bytes of the update at `level`, headers and trailer included */
-    double diff_ms;       /* time to find the changes */
+    double diff_ms;       /* time to find the changes; 0 on a device that finds and codes them in one go */
     double encode_ms;     /* time to code the changes and to bring the shadow up to date */
 } weft_update_info;
 

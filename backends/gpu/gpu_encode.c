@@ -8,7 +8,7 @@
 /* Bytes that a take may lose to alignment. */
 #define SLACK WEFT_GPU_ALIGN
 
-enum step { STEP_DIFF, STEP_LISTS, STEP_SETS, STEP_PLANES };
+enum step { STEP_DIFF, STEP_CHAIN, STEP_LISTS, STEP_SETS, STEP_PLANES };
 
 static weft_gpu_need need_base(void)
 {
@@ -31,6 +31,9 @@ static weft_gpu_need encode_need(const weft_gpu *gpu, const void *job)
     need.device += rows + pair.bits + pair.counts + sums + 4 * SLACK;
     need.pinned += rows + sums + sizeof(uint32_t) + SLACK;
     need.plain += pair.pieces * sizeof(uint64_t) + 2 * SLACK;
+    const weft_gpu_need chain = weft_gpu_chain_need(encode);
+    need.device += chain.device;
+    need.pinned += chain.pinned;
     if (encode->levels >> WEFT_LEVEL_TIGHT & 1)
         need.plain += sizeof(weft_gpu_tight);
     return need;
@@ -107,7 +110,8 @@ static weft_status diff_launch(weft_gpu_batch *batch)
 {
     weft_gpu *gpu = batch->gpu;
     weft_gpu_slab *slab = batch->slab;
-    weft_gpu_sheet rows = weft_gpu_sheet_open(slab, rows_bytes(slab), true);
+    const bool chain = weft_gpu_chain_fits(slab);
+    weft_gpu_sheet rows = weft_gpu_sheet_open(slab, rows_bytes(slab) + (chain ? weft_gpu_chain_rows(slab) : 0), true);
     uint64_t scans, totals;
     const uint64_t tiles = pairs_make(batch, &rows);
     sums_make(batch, &rows);
@@ -117,11 +121,17 @@ static weft_status diff_launch(weft_gpu_batch *batch)
         scan[i] = (weft_k_scan){.words = batch->encodings[i].pair.counts,
                                 .total = totals + i * sizeof(uint32_t),
                                 .count = batch->encodings[i].pair.slices};
+    batch->device_used = slab->device.used;
+    batch->pinned_used = slab->pinned.used;
+    if (chain)
+        weft_gpu_chain_make(batch, &rows);
     weft_status status = weft_gpu_sheet_send(gpu, slab, &rows);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_diff, tiles_all(slab) * WEFT_K_SLICES, tiles);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_scan, slab->count, scans);
+    if (status == WEFT_OK && chain)
+        status = weft_gpu_chain_launch(batch);
     return status;
 }
 
@@ -141,7 +151,7 @@ static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
         job->alone = 0;
     }
     weft_status status = diff_launch(batch);
-    slab->step = STEP_DIFF;
+    slab->step = batch->chain.jobs ? STEP_CHAIN : STEP_DIFF;
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
@@ -156,11 +166,9 @@ static double elapsed_ms(weft_gpu_batch *batch, uint32_t jobs)
 
 static void diff_end(weft_gpu_batch *batch)
 {
-    const double each = elapsed_ms(batch, batch->slab->count);
     for (uint32_t i = 0; i < batch->slab->count; i++) {
         weft_gpu_encoding *encoding = &batch->encodings[i];
         weft_encode_job *job = encoding->job;
-        job->diff_ms += each;
         encoding->changed = batch->totals[i];
         if (job->now.units > 1 && encoding->changed > WEFT_FRAME_RUN_CHANGES) {
             job->alone = job->levels;
@@ -168,9 +176,10 @@ static void diff_end(weft_gpu_batch *batch)
             continue;
         }
         job->changed = encoding->changed;
+        batch->chain.wanted += encoding->changed > 0;
     }
-    batch->device_used = batch->slab->device.used;
-    batch->pinned_used = batch->slab->pinned.used;
+    batch->chain.pending = batch->chain.wanted;
+    batch->compared = true;
 }
 
 /* Goes on to the next round, if jobs are left. */
@@ -189,6 +198,23 @@ static weft_status round_begin(weft_gpu_batch *batch)
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
+/* Each pass of a chain finds changes and codes them, so its time is that of coding. */
+static weft_status chain_step(weft_gpu_batch *batch)
+{
+    weft_gpu_slab *slab = batch->slab;
+    const double each = elapsed_ms(batch, slab->count);
+    for (uint32_t i = 0; i < slab->count; i++)
+        batch->encodings[i].job->encode_ms += each;
+    if (!batch->compared)
+        diff_end(batch);
+    weft_status status = weft_gpu_chain_end(batch);
+    if (status == WEFT_AGAIN)
+        status = weft_gpu_chain_launch(batch);
+    else if (status == WEFT_OK)
+        return round_begin(batch);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
+}
+
 static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     weft_gpu_batch *batch = slab->plan;
@@ -197,8 +223,13 @@ static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     (void)gpu;
     switch ((enum step)slab->step) {
     case STEP_DIFF:
+        each = elapsed_ms(batch, slab->count);
+        for (uint32_t i = 0; i < slab->count; i++)
+            batch->encodings[i].job->diff_ms += each;
         diff_end(batch);
         return round_begin(batch);
+    case STEP_CHAIN:
+        return chain_step(batch);
     case STEP_LISTS:
         slab->step = STEP_SETS;
         status = weft_gpu_round_sets(batch);

@@ -5,7 +5,8 @@
  *   sets     the lists of level tight
  *   planes   payloads, copied to the host, which adds the headers and hands the frames to the sinks
  *
- * Between two steps the host decides, by the same functions as the host backend. */
+ * Between two steps the host decides, by the same functions as the host backend. A batch that wants level fast alone is
+ * one chain, in which the device decides (gpu_encode_chain.c). */
 #ifndef WEFT_BACKENDS_GPU_ENCODE_H
 #define WEFT_BACKENDS_GPU_ENCODE_H
 
@@ -81,6 +82,18 @@ typedef struct weft_gpu_encoding {
     bool lent; /* the job has frames that are lent */
 } weft_gpu_encoding;
 
+/* A batch of level fast alone. */
+typedef struct weft_gpu_chain {
+    uint64_t jobs;                /* weft_k_fast_job for each job; 0: the batch is no chain */
+    uint64_t lists;               /* weft_k_fast_lists */
+    uint64_t gathers;             /* weft_k_gather for each tile */
+    const weft_k_fast_made *made; /* what the device made of each job, on the host */
+    uint8_t *frames;              /* the frames on the host, with the quad in front of each for its header */
+    uint32_t tiles;
+    uint32_t wanted;  /* jobs that get a frame or are refused */
+    uint32_t pending; /* those of them that have no frame yet */
+} weft_gpu_chain;
+
 typedef struct weft_gpu_batch {
     weft_gpu *gpu;
     weft_gpu_slab *slab;
@@ -93,6 +106,8 @@ typedef struct weft_gpu_batch {
     uint64_t payload_bytes;
     uint8_t *payload_copy;
     uint64_t since_ns;
+    weft_gpu_chain chain;
+    bool compared; /* the results of the pass over all elements were read */
 } weft_gpu_batch;
 
 /* gpu_encode_fast.c */
@@ -129,6 +144,24 @@ weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
 
 /* gpu_encode_frames.c */
 uint64_t weft_gpu_planes_rows(const weft_encode_job *job);
+
+/* Writes and counts what came of a job: digests, and frames that are lent or put into the job's sinks. */
+void weft_gpu_encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend);
+
+/* gpu_encode_chain.c */
+/* Returns true if all jobs of a slab want level fast alone. */
+bool weft_gpu_chain_fits(const weft_gpu_slab *slab);
+/* Returns what a job adds to the rows of a batch, and to pinned memory beyond them. */
+weft_gpu_need weft_gpu_chain_need(const weft_encode_job *job);
+/* Returns the bytes of the batch's rows. */
+uint64_t weft_gpu_chain_rows(const weft_gpu_slab *slab);
+/* Fills the rows, and takes all memory of the slab that is left. Called when all else was taken. */
+void weft_gpu_chain_make(weft_gpu_batch *batch, weft_gpu_sheet *rows);
+/* Puts the launches for the jobs without a frame on the stream, after the pass over all elements. */
+weft_status weft_gpu_chain_launch(weft_gpu_batch *batch);
+/* Ends the jobs whose frames the launches made. WEFT_AGAIN: launch once more, because jobs lacked memory. WEFT_OK: what
+ * is still changed goes by rounds. */
+weft_status weft_gpu_chain_end(weft_gpu_batch *batch);
 
 /* Bytes in front of each payload for its header, so that a frame can be lent where it was copied to. */
 #define WEFT_GPU_HEADER_ROOM 16u

@@ -197,8 +197,7 @@ static void frame_put(const uint8_t *frame, uint32_t bytes, weft_frame_sink *sin
     *frame_bytes = out ? bytes : 0;
 }
 
-/* Lends or writes the frames of a job. */
-static void encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend)
+void weft_gpu_encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend)
 {
     weft_encode_job *job = encoding->job;
     for (uint32_t s = 0; s < encoding->pair.sum_count; s++)
@@ -223,7 +222,7 @@ void weft_gpu_round_end(weft_gpu_batch *batch)
 {
     for (uint32_t i = batch->first; i < batch->end; i++) {
         if (batch->encodings[i].changed > 0)
-            encoding_end(batch->slab, &batch->encodings[i], batch->end == batch->slab->count);
+            weft_gpu_encoding_end(batch->slab, &batch->encodings[i], batch->end == batch->slab->count);
     }
 }
 

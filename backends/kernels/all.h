@@ -15,6 +15,7 @@
 #include "backends/kernels/diff.h"
 #include "backends/kernels/digest.h"
 #include "backends/kernels/encode_fast.h"
+#include "backends/kernels/encode_frame.h"
 #include "backends/kernels/encode_plain.h"
 #include "backends/kernels/encode_tight.h"
 #include "backends/kernels/gather.h"

@@ -67,19 +67,24 @@ WEFT_DEVICE void weft_fast_magnitudes(weft_fast_shared *shared, const weft_k_cha
         weft_add32(&shared->counts.rank_ones[weft_lane()], ones);
 }
 
+/* Lists the exceptions and leaves all counts in shared memory. Collective. */
+WEFT_DEVICE void weft_fast_counts(weft_fast_shared *shared, const weft_k_changes *changes, uint32_t *ranks)
+{
+    weft_fast_clear(shared);
+    const uint32_t exceptions = weft_fast_exceptions(shared, changes, ranks);
+    weft_barrier(); /* the ranks are written */
+    weft_fast_magnitudes(shared, changes, ranks, exceptions);
+    if (weft_thread() == 0)
+        shared->counts.exceptions = exceptions;
+    weft_barrier();
+}
+
 WEFT_KERNEL(fast_count)(const weft_k_fast_count *rows)
 {
     WEFT_SHARED(weft_fast_shared, shared);
     const weft_k_fast_count *row = rows + weft_block();
-    const weft_k_changes *changes = WEFT_AT(const weft_k_changes, row->changes);
-    uint32_t *ranks = WEFT_AT(uint32_t, row->ranks), *out = WEFT_AT(uint32_t, row->counts);
-    weft_fast_clear(&shared);
-    const uint32_t exceptions = weft_fast_exceptions(&shared, changes, ranks);
-    weft_barrier(); /* the ranks are written */
-    weft_fast_magnitudes(&shared, changes, ranks, exceptions);
-    if (weft_thread() == 0)
-        shared.counts.exceptions = exceptions;
-    weft_barrier();
+    uint32_t *out = WEFT_AT(uint32_t, row->counts);
+    weft_fast_counts(&shared, WEFT_AT(const weft_k_changes, row->changes), WEFT_AT(uint32_t, row->ranks));
     for (uint32_t i = weft_thread(); i < sizeof(weft_k_fast_counts) / 4; i += WEFT_BLOCK)
         out[i] = ((const uint32_t *)&shared.counts)[i];
 }
@@ -114,15 +119,20 @@ WEFT_DEVICE void weft_fast_exceptions_write(weft_block_sums *sums, const weft_k_
     }
 }
 
+/* Sets the ones of a payload that is all zero. Collective. */
+WEFT_DEVICE void weft_fast_planes(weft_block_sums *sums, const weft_k_fast_write *row, const weft_k_changes *changes)
+{
+    const uint32_t used =
+        weft_k_gaps_put<true>(sums, changes, WEFT_AT(const uint32_t, changes->position), changes->count, row->gap_bits,
+                              row->payload, 0, 8 * (uint64_t)row->unary_at);
+    weft_fast_exceptions_write(sums, row, changes, used);
+}
+
 WEFT_KERNEL(fast_write)(const weft_k_fast_write *rows)
 {
     WEFT_SHARED(weft_block_sums, sums);
     const weft_k_fast_write *row = rows + weft_block();
-    const weft_k_changes *changes = WEFT_AT(const weft_k_changes, row->changes);
-    const uint32_t used =
-        weft_k_gaps_put<true>(&sums, changes, WEFT_AT(const uint32_t, changes->position), changes->count, row->gap_bits,
-                              row->payload, 0, 8 * (uint64_t)row->unary_at);
-    weft_fast_exceptions_write(&sums, row, changes, used);
+    weft_fast_planes(&sums, row, WEFT_AT(const weft_k_changes, row->changes));
 }
 
 #endif

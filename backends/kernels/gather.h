@@ -159,7 +159,7 @@ WEFT_KERNEL(gather)(const weft_k_gather *rows)
         return;
     const uint32_t *counts = WEFT_AT(const uint32_t, tile->counts) + slice.number;
     const uint32_t place = counts[0], count = counts[1] - place;
-    if (count == 0)
+    if (count == 0 || WEFT_AT(const weft_k_changes, row->changes)->count == 0) /* or the job has no lists this time */
         return;
     switch (tile->width) {
     case 1:

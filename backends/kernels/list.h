@@ -35,6 +35,8 @@
     ROW(gather)                                                                                                        \
     ROW(fast_count)                                                                                                    \
     ROW(fast_write)                                                                                                    \
+    ROW(fast_lists)                                                                                                    \
+    ROW(fast_frame)                                                                                                    \
     ROW(pairs_write)                                                                                                   \
     ROW(full_write)                                                                                                    \
     ROW(class_rank)                                                                                                    \

@@ -369,4 +369,6 @@ typedef struct weft_k_tight_write {
     uint32_t unused;
 } weft_k_tight_write;
 
+#include "backends/kernels/rows_fast.h"
+
 #endif

@@ -51,6 +51,18 @@ BUGS = {
     "fast: no barrier after the ranks": ("encode_fast.h", "    weft_barrier(); /* the ranks are written */\n", ""),
     "fast: bits counted by half of a wave": ("encode_fast.h", "if (weft_lane() < 32)\n        weft_add32(&shared->counts.gap",
                                              "if (weft_thread() < 32)\n        weft_add32(&shared->counts.gap"),
+    "chain: no barrier after the clearing": (
+        "encode_frame.h", "weft_k_quads_clear(job->payload, quads);\n    weft_barrier();",
+        "weft_k_quads_clear(job->payload, quads);"),
+    "chain: no barrier before the copy": (
+        "encode_frame.h", "    weft_barrier();\n    weft_k_quads_copy(", "    weft_k_quads_copy("),
+    "chain: the order of magnitudes is not lowered": (
+        "encode_frame.h", "for (; order > 0; order--)", "for (; order > 64; order--)"),
+    "chain: lengths are summed in 32 bits": ("encode_frame.h", "(uint64_t)counts->under[l] - ", "counts->under[l] - "),
+    "chain: memory is given twice": ("encode_frame.h", "job->place == 0 && ", ""),
+    "chain: lists of all jobs begin in one place": ("encode_frame.h", "lists += list_all;", "lists += 0;"),
+    "chain: jobs without lists are gathered": (
+        "gather.h", "if (count == 0 || WEFT_AT(const weft_k_changes, row->changes)->count == 0)", "if (count == 0)"),
     "gather: no barrier after the sums": ("gather.h", "= before;\n    weft_barrier();\n    return all;",
                                            "= before;\n    return all;"),
     "gather: one before the one that is sought": ("gather.h", "seek->before[thread + half] <= rank",
