@@ -20,6 +20,7 @@
 #define GIB UINT64_C(1073741824)
 
 enum { MODEL_GIBS = 8, TENSORS = 128, CHANGED = 2621, EXCEPTIONS = 210, BUCKET_BYTES = 4 << 20 };
+enum { CLASSES = 12, CLASS_CHANGED = CHANGED / CLASSES, CLASS_EXCEPTIONS = EXCEPTIONS / CLASSES };
 
 /* ---- in place of kernels */
 
@@ -69,6 +70,29 @@ static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
                            .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
 }
 
+/* Changes in equal parts of all classes, and what is left in the first. */
+static void tight_count_row(const weft_k_tight_count *row)
+{
+    const weft_k_encode_classes *job = at(row->job);
+    weft_k_tight_counts counts = {.unary_bits = 2 * EXCEPTIONS, .magnitude_bits = EXCEPTIONS};
+    for (uint32_t c = 0; c < CLASSES; c++) {
+        counts.population[c] = job->base.count / CLASSES;
+        counts.changed[c] = CLASS_CHANGED;
+        counts.exceptions[c] = CLASS_EXCEPTIONS;
+    }
+    counts.changed[0] += CHANGED % CLASSES;
+    *(weft_k_tight_counts *)at(row->counts) = counts;
+}
+
+/* Gaps of 100 elements of a class on average, and of 13 of its changes. */
+static void list_make_row(const weft_k_list_make *row)
+{
+    const bool positions = row->universe > CHANGED;
+    uint32_t *ones = at(row->gap_ones);
+    for (int bit = 0; bit < 32; bit++)
+        ones[bit] = bit < (positions ? 7 : 4) ? (positions ? CLASS_CHANGED : CLASS_EXCEPTIONS) / 2 : 0;
+}
+
 static void decode_part(const weft_k_part *part)
 {
     const weft_k_decode *row = at(part->job);
@@ -84,7 +108,11 @@ static void stand_in(uint32_t kernel, uint32_t blocks, uint64_t rows)
             frames = at(((const weft_k_fast_lists *)at(rows))->copies);
         else if (kernel == WEFT_GPU_KERNEL_fast_frame)
             fast_frame_row((const weft_k_fast_frame *)at(rows) + i, i);
-        else if (kernel == WEFT_GPU_KERNEL_decode_steps)
+        else if (kernel == WEFT_GPU_KERNEL_tight_count)
+            tight_count_row((const weft_k_tight_count *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_list_make)
+            list_make_row((const weft_k_list_make *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_decode_steps || kernel == WEFT_GPU_KERNEL_decode_magnitudes)
             decode_part((const weft_k_part *)at(rows) + i);
     }
 }
@@ -149,7 +177,18 @@ typedef struct model {
     uint8_t *frames; /* those of all runs, in a row */
     uint64_t frames_bytes, frames_room;
     bool copies; /* frames are copied as into a journal */
+    weft_level level;
+    weft_parameters parameters;
 } model;
+
+/* As many classes as models have. */
+static void classes_make(weft_parameters *parameters)
+{
+    weft_classes *classes = &parameters->classes[weft_kind_of(2, 8)];
+    classes->thresholds = CLASSES - 1;
+    for (uint32_t c = 1; c < CLASSES; c++)
+        classes->threshold[c - 1] = 256 * c / CLASSES;
+}
 
 static void model_open(model *m, world_vendor *vendor, const weft_backend *backend)
 {
@@ -192,7 +231,7 @@ static void model_close(model *m)
 static weft_status frame_keep(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
 {
     model *m = user;
-    assert_int_equal(level, WEFT_LEVEL_FAST);
+    assert_int_equal(level, m->level);
     assert_true(bytes <= m->frames_room - m->frames_bytes);
     if (m->copies)
         memcpy(m->frames + m->frames_bytes, frame, bytes);
@@ -200,15 +239,14 @@ static weft_status frame_keep(void *user, weft_level level, const uint8_t *frame
     return WEFT_OK;
 }
 
-static void encode_count(model *m)
+static void encode_count(model *m, const char *what)
 {
     const weft_backend_options options = {0, "auto", 0, 0};
-    weft_parameters parameters = {0};
     weft_encoder encoder;
     weft_encode_pass pass = {.now = &m->now,
                              .shadow = &m->shadow,
-                             .parameters = &parameters,
-                             .levels = 1u << WEFT_LEVEL_FAST,
+                             .parameters = &m->parameters,
+                             .levels = 1u << m->level,
                              .delta = m->delta,
                              .emit = frame_keep,
                              .user = m};
@@ -220,7 +258,7 @@ static void encode_count(model *m)
         assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
         assert_int_equal(pass.changed, CHANGED * m->layout->unit_count);
         if (times > 0)
-            count_check(m->vendor, "encode-fast", since, m->copies ? ", copied into a journal" : "");
+            count_check(m->vendor, what, since, m->copies ? ", copied into a journal" : "");
     }
     weft_encoder_close(&encoder);
 }
@@ -242,6 +280,7 @@ static void bucket_decode(model *m, weft_pipeline *window, weft_staging *staging
             assert_int_equal(weft_pipeline_end(window)->status, WEFT_OK);
         weft_pipeline_next(window)->decode = (weft_decode_job){.frame = frame,
                                                                .base = weft_binding_view(&m->shadow, frame.header.unit),
+                                                               .parameters = &m->parameters,
                                                                .changes = changes,
                                                                .tensor_delta = m->delta};
         weft_pipeline_begin(window, WEFT_JOB_DECODE);
@@ -265,7 +304,7 @@ static void apply_fill(void *user, uint64_t list, weft_job *job)
         .target = weft_binding_view(&all->m->shadow, changes->unit), .changes = changes, .stream = NULL};
 }
 
-static void apply_count(model *m)
+static void apply_count(model *m, const char *decode, const char *apply_too)
 {
     weft_pipeline window;
     weft_staging staging;
@@ -280,13 +319,13 @@ static void apply_count(model *m)
             bucket_decode(m, &window, &staging, &used);
         assert_int_equal(staging.count, m->layout->unit_count);
         if (times > 0)
-            count_check(m->vendor, "decode-fast", since, "");
+            count_check(m->vendor, decode, since, "");
         since = count_now(m->vendor);
         applied all = {m, &staging};
         const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, NULL, &all};
         assert_int_equal(weft_pipeline_run(&window, &apply, 0, staging.count), WEFT_OK);
-        if (times > 0)
-            count_check(m->vendor, "apply", since, "");
+        if (times > 0 && apply_too)
+            count_check(m->vendor, apply_too, since, "");
     }
     weft_staging_close(&staging);
     weft_pipeline_close(&window);
@@ -299,8 +338,13 @@ static void calls_are_counted(void **state)
     for (int v = 0; v < WORLD_VENDORS; v++) {
         model m;
         model_open(&m, &world[v], backends[v]);
-        encode_count(&m);
-        apply_count(&m);
+        m.level = WEFT_LEVEL_FAST;
+        encode_count(&m, "encode-fast");
+        apply_count(&m, "decode-fast", "apply");
+        m.level = WEFT_LEVEL_TIGHT;
+        classes_make(&m.parameters);
+        encode_count(&m, "encode-tight");
+        apply_count(&m, "decode-tight", NULL);
         model_close(&m);
     }
     assert_int_equal(wrong, 0);
