@@ -101,6 +101,7 @@ static weft_status decode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     weft_gpu_decode_plan *plan = weft_gpu_take_plain(slab, sizeof *plan);
     cut_rows cuts[WEFT_GPU_CUTS];
     slab->plan = plan;
+    plan->classes.of = 0;
     sheets_open(slab, plan);
     frames_plan(slab, plan);
     for (int cut = 0; cut < WEFT_GPU_CUTS; cut++)

@@ -37,6 +37,7 @@ typedef struct weft_gpu_decode_plan {
     weft_gpu_sheet rows;    /* rows that go to the device, after the zeros of `results` */
     weft_gpu_sheet results; /* results that come from the device, zero at first */
     weft_gpu_sheet scratch;
+    weft_gpu_classes classes; /* of the last frame of level tight */
     weft_gpu_decoding frames[WEFT_GPU_JOBS];
 } weft_gpu_decode_plan;
 

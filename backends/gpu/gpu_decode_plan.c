@@ -42,14 +42,20 @@ static uint64_t scratch_most(const weft_decode_job *job)
     }
 }
 
+/* The most lists of a level. */
+static uint64_t lists_most(weft_level level)
+{
+    return level == WEFT_LEVEL_TIGHT ? WEFT_TIGHT_LISTS : level == WEFT_LEVEL_FAST;
+}
+
 weft_gpu_frame_bytes weft_gpu_frame_need(const weft_decode_job *job)
 {
     const uint64_t waste = TAKES * WEFT_GPU_ROW_ALIGN;
     const uint64_t changes = weft_gpu_parts(job->frame.header.changed, WEFT_K_CHANGES);
     return (weft_gpu_frame_bytes){
         .rows = waste + sizeof(weft_k_decode) + sizeof(weft_k_tight) + weft_gpu_view_bytes(&job->base) +
-                WEFT_TIGHT_LISTS * sizeof(weft_k_list) + WEFT_K_EXPONENTS + job->frame.header.payload_bytes +
-                parts_most(job) * sizeof(weft_k_part),
+                lists_most(job->frame.header.level) * sizeof(weft_k_list) + weft_gpu_classes_bytes(&job->base) +
+                job->frame.header.payload_bytes + parts_most(job) * sizeof(weft_k_part),
         .results = TAKES_RESULTS * WEFT_GPU_ROW_ALIGN + (WEFT_K_LAUNCHES + 1 + changes) * sizeof(uint32_t) +
                    job->base.run_count * sizeof(uint64_t),
         .scratch = waste + scratch_most(job)};
@@ -139,11 +145,10 @@ static weft_k_set set_plan(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame,
     return set;
 }
 
-static void classes_plan(weft_gpu_decode_plan *plan, const weft_class_map *map, weft_k_tight *tight)
+static void classes_plan(const weft_gpu_classes *classes, weft_k_tight *tight)
 {
-    void *of;
-    tight->of = weft_gpu_sheet_take(&plan->rows, map->mask + UINT64_C(1), &of);
-    memcpy(of, map->of, map->mask + UINT64_C(1));
+    const weft_class_map *map = &classes->map;
+    tight->of = classes->of;
     tight->classes = map->count;
     tight->shift = map->shift;
     tight->mask = map->mask;
@@ -176,10 +181,9 @@ static weft_status tight_plan(weft_gpu_decode_plan *plan, const weft_decode_job 
                               weft_k_decode *row)
 {
     weft_tight_shape shape;
-    weft_class_map map;
     void *made;
-    weft_class_map_make(&map, job->parameters, job->base.width, job->base.exponent_bits);
-    weft_status status = weft_tight_shape_read(&job->frame.header, job->frame.payload, map.count, &shape);
+    weft_gpu_classes_put(&plan->classes, &plan->rows, job->parameters, &job->base);
+    weft_status status = weft_tight_shape_read(&job->frame.header, job->frame.payload, plan->classes.map.count, &shape);
     if (status != WEFT_OK)
         return status;
     list_row at = {.next = frame->lists, .low = 8 * weft_tight_lows_offset(&shape)};
@@ -194,7 +198,7 @@ static weft_status tight_plan(weft_gpu_decode_plan *plan, const weft_decode_job 
     tight->further = set_plan(plan, frame, &at, &shape.further);
     tight->lows_end = at.low;
     row->list_ones = at.one;
-    classes_plan(plan, &map, tight);
+    classes_plan(&plan->classes, tight);
     tight_scratch(plan, frame, row, tight);
     return WEFT_OK;
 }
@@ -263,7 +267,7 @@ weft_status weft_gpu_decoding_plan(weft_gpu_decode_plan *plan, const weft_decode
     row->view = weft_gpu_view_put(&plan->rows, &job->base);
     row->payload = weft_gpu_sheet_take(&plan->rows, header->payload_bytes, &payload);
     memcpy(payload, job->frame.payload, header->payload_bytes);
-    row->lists = weft_gpu_sheet_take(&plan->rows, WEFT_TIGHT_LISTS * sizeof(weft_k_list), &lists);
+    row->lists = weft_gpu_sheet_take(&plan->rows, lists_most(header->level) * sizeof(weft_k_list), &lists);
     frame->lists = lists;
     results_plan(plan, frame, row);
     weft_status status = level_plan(plan, job, frame, row);

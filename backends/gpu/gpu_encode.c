@@ -15,7 +15,8 @@ static weft_gpu_need need_base(void)
     weft_gpu_need need = weft_gpu_round_least();
     need.device += 8 * SLACK;
     need.pinned += 8 * SLACK;
-    need.plain += sizeof(weft_gpu_batch) + WEFT_GPU_JOBS * sizeof(weft_gpu_encoding) + 2 * SLACK;
+    need.plain += sizeof(weft_gpu_batch) + sizeof(weft_gpu_classes) + SLACK +
+                  WEFT_GPU_JOBS * sizeof(weft_gpu_encoding) + 2 * SLACK;
     return need;
 }
 
@@ -141,6 +142,7 @@ static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     weft_gpu_encoding *encodings = weft_gpu_take_plain(slab, slab->count * sizeof *encodings);
     *batch = (weft_gpu_batch){.gpu = gpu, .slab = slab, .encodings = encodings, .since_ns = weft_clock_ns()};
     slab->plan = batch;
+    batch->classes = weft_gpu_take_plain(slab, sizeof *batch->classes);
     for (uint32_t i = 0; i < slab->count; i++) {
         weft_encode_job *job = slab->jobs[i];
         encodings[i] = (weft_gpu_encoding){.job = job};

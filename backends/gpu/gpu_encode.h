@@ -107,7 +107,8 @@ typedef struct weft_gpu_batch {
     uint8_t *payload_copy;
     uint64_t since_ns;
     weft_gpu_chain chain;
-    bool compared; /* the results of the pass over all elements were read */
+    weft_gpu_classes *classes; /* of the last job of the round at level tight */
+    bool compared;             /* the results of the pass over all elements were read */
 } weft_gpu_batch;
 
 /* gpu_encode_fast.c */

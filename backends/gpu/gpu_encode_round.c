@@ -192,6 +192,7 @@ static tight_rows tight_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
     weft_k_scan *scan = first;
     weft_k_tight_count *count = weft_gpu_rows_add(rows, all.jobs * sizeof *count, &made.counts.address);
     tight_zeros(batch, &made);
+    batch->classes->of = 0;
     uint64_t zeros = made.zeros;
     for (uint32_t i = batch->first; i < batch->end; i++) {
         weft_gpu_encoding *encoding = &batch->encodings[i];

@@ -1,6 +1,4 @@
 /* gpu_encode_tight.c - level tight on the device: the rows for its kernels, and the host's decisions between them. */
-#include <string.h>
-
 #include "backends/gpu/gpu_encode.h"
 #include "codec/fast.h"
 
@@ -38,7 +36,7 @@ uint64_t weft_gpu_tight_memory(const weft_encode_job *job, uint32_t changed)
 
 uint64_t weft_gpu_tight_rows(const weft_encode_job *job)
 {
-    return sizeof(weft_k_encode_classes) + WEFT_K_EXPONENTS + weft_gpu_view_bytes(&job->shadow) +
+    return sizeof(weft_k_encode_classes) + weft_gpu_classes_bytes(&job->now) + weft_gpu_view_bytes(&job->shadow) +
            weft_gpu_tiles(&job->now) * sizeof(weft_k_class_rank) + WEFT_K_CLASSES * sizeof(weft_k_scan) +
            sizeof(weft_k_tight_count);
 }
@@ -49,22 +47,22 @@ static void classes_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft
 {
     const weft_encode_job *job = encoding->job;
     weft_gpu_tight *tight = encoding->tight;
-    weft_class_map map;
-    weft_class_map_make(&map, job->parameters, job->now.width, job->now.exponent_bits);
+    const weft_class_map *map = &batch->classes->map;
+    weft_gpu_classes_put(batch->classes, rows, job->parameters, &job->now);
     weft_k_encode_classes *row = weft_gpu_rows_add(rows, sizeof *row, &tight->job);
     *row = (weft_k_encode_classes){.base = weft_gpu_view_put(rows, &job->shadow),
                                    .counts = weft_gpu_take_device(batch->slab, counts_bytes(encoding->pair.slices)),
                                    .ranks = weft_gpu_take_device(batch->slab, encoding->changed * sizeof(uint32_t)),
                                    .changes = encoding->changes,
                                    .slices = encoding->pair.slices,
-                                   .classes = map.count,
-                                   .shift = map.shift,
-                                   .mask = map.mask,
-                                   .magnitude_base = map.classes->magnitude_base,
+                                   .of = batch->classes->of,
+                                   .classes = map->count,
+                                   .shift = map->shift,
+                                   .mask = map->mask,
+                                   .magnitude_base = map->classes->magnitude_base,
                                    .rice_most = job->now.width == 8 ? 56 : 8u * job->now.width - 2};
     tight->class_counts = row->counts;
-    tight->classes = map.count;
-    memcpy(weft_gpu_rows_add(rows, map.mask + 1, &row->of), map.of, map.mask + 1);
+    tight->classes = map->count;
 }
 
 void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows, uint64_t zeros)

@@ -61,6 +61,20 @@ weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view)
     return made;
 }
 
+void weft_gpu_classes_put(weft_gpu_classes *classes, weft_gpu_sheet *sheet, const weft_parameters *parameters,
+                          const weft_view *view)
+{
+    void *of;
+    if (classes->of && classes->parameters == parameters && classes->map.width == view->width &&
+        classes->exponent_bits == view->exponent_bits)
+        return;
+    weft_class_map_make(&classes->map, parameters, view->width, view->exponent_bits);
+    classes->parameters = parameters;
+    classes->exponent_bits = view->exponent_bits;
+    classes->of = weft_gpu_sheet_take(sheet, classes->map.mask + UINT64_C(1), &of);
+    memcpy(of, classes->map.of, classes->map.mask + UINT64_C(1));
+}
+
 weft_k_part *weft_gpu_parts_put(weft_k_part *row, uint64_t job, uint64_t parts, uint32_t list)
 {
     for (uint32_t index = 0; index < parts; index++)

@@ -5,6 +5,7 @@
 
 #include "backends/gpu/gpu.h"
 #include "backends/kernels/rows.h"
+#include "codec/classes.h"
 
 #define WEFT_GPU_ROW_ALIGN 16u
 
@@ -39,6 +40,24 @@ weft_status weft_gpu_sheet_fetch(weft_gpu *gpu, weft_gpu_slab *slab, const weft_
 /* Writes a view as a row, without its empty runs; and returns the bytes of the sheet that this takes. */
 weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view);
 uint64_t weft_gpu_view_bytes(const weft_view *view);
+
+/* Classes of the jobs of a batch, which have one update's parameters and, as a rule, one kind of element. */
+typedef struct weft_gpu_classes {
+    weft_class_map map;
+    const weft_parameters *parameters;
+    uint8_t exponent_bits;
+    uint64_t of; /* the map's classes in the sheet; 0: there are none yet */
+} weft_gpu_classes;
+
+/* Has the classes of a view's elements in the sheet. What the last call of the batch made is used again where possible.
+ */
+void weft_gpu_classes_put(weft_gpu_classes *classes, weft_gpu_sheet *sheet, const weft_parameters *parameters,
+                          const weft_view *view);
+/* Returns the bytes of the sheet that this takes, at most. */
+static inline uint64_t weft_gpu_classes_bytes(const weft_view *view)
+{
+    return weft_gpu_row_bytes(UINT64_C(1) << view->exponent_bits);
+}
 
 /* Writes rows for `parts` parts of a job whose own row is at `job`. Returns the place after the last. */
 weft_k_part *weft_gpu_parts_put(weft_k_part *row, uint64_t job, uint64_t parts, uint32_t list);
