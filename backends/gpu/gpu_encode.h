@@ -54,6 +54,12 @@ typedef struct weft_gpu_frame {
     uint8_t *copy;            /* bytes on the host, after room for the header */
 } weft_gpu_frame;
 
+/* The set of a list, and the address of its bits. */
+typedef struct weft_gpu_set {
+    uint64_t bits;
+    uint32_t size, universe;
+} weft_gpu_set;
+
 /* Level tight of a job; lists in the order of their descriptors. */
 typedef struct weft_gpu_tight {
     uint64_t job; /* weft_k_encode_classes */
@@ -62,6 +68,7 @@ typedef struct weft_gpu_tight {
     uint64_t positions, exceptions, further; /* addresses of the sets */
     const weft_k_tight_counts *counts;
     weft_tight_shape shape;
+    weft_gpu_set sets[WEFT_TIGHT_LISTS];
     uint64_t members[WEFT_TIGHT_LISTS];
     const uint32_t *gap_ones[WEFT_TIGHT_LISTS];
     uint32_t highs[WEFT_TIGHT_LISTS]; /* bits of the unary plane */

@@ -101,24 +101,18 @@ weft_k_tight_count weft_gpu_tight_count(weft_gpu_batch *batch, const weft_gpu_en
 
 /* ---- lists */
 
-/* The set of a list, and the address of its bits. */
-typedef struct list_set {
-    uint64_t bits;
-    uint32_t size, universe;
-} list_set;
-
-static list_set set_at(const weft_gpu_tight *tight, uint32_t index)
+/* Finds the sets of the lists of all classes, and of the further exceptions. */
+static void sets_find(weft_gpu_tight *tight)
 {
     const weft_k_tight_counts *counts = tight->counts;
-    if (index == WEFT_TIGHT_LISTS - 1)
-        return (list_set){tight->further, counts->further, counts->large};
-    const uint32_t c = index % WEFT_CLASS_MAX;
+    weft_gpu_set *positions = tight->sets, *exceptions = tight->sets + WEFT_CLASS_MAX;
     uint64_t begin = 0;
-    for (uint32_t before = 0; before < c; before++)
-        begin += (counts->population[before] + WEFT_K_SET_ALIGN - 1) / WEFT_K_SET_ALIGN * (WEFT_K_SET_ALIGN / 8);
-    if (index < WEFT_CLASS_MAX)
-        return (list_set){tight->positions + begin, counts->changed[c], counts->population[c]};
-    return (list_set){tight->exceptions + begin, counts->exceptions[c], counts->changed[c]};
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
+        positions[c] = (weft_gpu_set){tight->positions + begin, counts->changed[c], counts->population[c]};
+        exceptions[c] = (weft_gpu_set){tight->exceptions + begin, counts->exceptions[c], counts->changed[c]};
+        begin += (counts->population[c] + WEFT_K_SET_ALIGN - 1) / WEFT_K_SET_ALIGN * (WEFT_K_SET_ALIGN / 8);
+    }
+    tight->sets[WEFT_TIGHT_LISTS - 1] = (weft_gpu_set){tight->further, counts->further, counts->large};
 }
 
 static weft_tight_list *list_at(weft_gpu_tight *tight, uint32_t index)
@@ -132,8 +126,9 @@ static uint64_t lists_size(weft_gpu_encoding *encoding)
     weft_gpu_tight *tight = encoding->tight;
     uint64_t members = 0;
     tight->shape = (weft_tight_shape){.changed = encoding->changed};
+    sets_find(tight);
     for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
-        const list_set set = set_at(tight, i);
+        const weft_gpu_set set = tight->sets[i];
         weft_tight_list *list = list_at(tight, i);
         if (set.size > 0 && i < WEFT_CLASS_MAX)
             tight->shape.positioned |= 1u << i;
@@ -154,7 +149,7 @@ void weft_gpu_tight_lists(weft_gpu_batch *batch, weft_gpu_encoding *encoding, we
     uint32_t *gap_ones = weft_gpu_take_pinned(batch->slab, WEFT_TIGHT_LISTS * 32 * sizeof(uint32_t), &ones);
     for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
         const weft_tight_list *list = weft_tight_list_at(&tight->shape, i);
-        const list_set set = set_at(tight, i);
+        const weft_gpu_set set = tight->sets[i];
         tight->members[i] = at;
         tight->gap_ones[i] = gap_ones + (size_t)32 * i;
         if (list->members == 0)
@@ -170,9 +165,17 @@ void weft_gpu_tight_lists(weft_gpu_batch *batch, weft_gpu_encoding *encoding, we
 
 /* ---- planes */
 
-static uint64_t gaps_sum(const void *ones, uint32_t bits)
+/* As weft_rice_lower with a weight of 1, of numbers below `universe`: each sum follows from the one before. */
+static uint32_t rice_lower(const uint32_t ones[32], uint32_t universe, uint32_t count, uint64_t *high)
 {
-    return weft_gpu_ones_sum(ones, bits);
+    uint32_t bits = weft_fast_rice(universe, count);
+    uint64_t sum = 0;
+    for (uint32_t b = 32 - (uint32_t)__builtin_clz(universe); b-- > bits;)
+        sum = 2 * sum + ones[b];
+    for (uint64_t below; bits > 0 && (below = 2 * sum + ones[bits - 1]) < sum + count; bits--)
+        sum = below;
+    *high = sum;
+    return bits;
 }
 
 uint64_t weft_gpu_tight_plan(weft_gpu_encoding *encoding)
@@ -184,8 +187,7 @@ uint64_t weft_gpu_tight_plan(weft_gpu_encoding *encoding)
         uint64_t highs;
         if (list->members == 0)
             continue;
-        list->low_bits = weft_rice_lower(gaps_sum, tight->gap_ones[i], list->members, 1,
-                                         weft_fast_rice(set_at(tight, i).universe, list->members), &highs);
+        list->low_bits = rice_lower(tight->gap_ones[i], tight->sets[i].universe, list->members, &highs);
         tight->highs[i] = (uint32_t)(highs + list->members);
         tight->unary_bits += tight->highs[i];
     }
