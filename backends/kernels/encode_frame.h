@@ -204,8 +204,7 @@ WEFT_KERNEL(fast_frame)(const weft_k_fast_frame *rows)
     weft_barrier();
     const weft_fast_chosen *chosen = &shared.chosen;
     const uint32_t quads = weft_k_quads(chosen->bytes);
-    weft_k_quads_clear(job->payload, quads);
-    weft_barrier();
+    weft_k_quads_clear(job->payload, quads); /* the sums of the planes have a barrier before the first one is set */
     if (quads > 0)
         weft_fast_planes(&shared.fast.sums, &chosen->planes, changes);
     weft_barrier();

@@ -51,9 +51,6 @@ BUGS = {
     "fast: no barrier after the ranks": ("encode_fast.h", "    weft_barrier(); /* the ranks are written */\n", ""),
     "fast: bits counted by half of a wave": ("encode_fast.h", "if (weft_lane() < 32)\n        weft_add32(&shared->counts.gap",
                                              "if (weft_thread() < 32)\n        weft_add32(&shared->counts.gap"),
-    "chain: no barrier after the clearing": (
-        "encode_frame.h", "weft_k_quads_clear(job->payload, quads);\n    weft_barrier();",
-        "weft_k_quads_clear(job->payload, quads);"),
     "chain: no barrier before the copy": (
         "encode_frame.h", "    weft_barrier();\n    weft_k_quads_copy(", "    weft_k_quads_copy("),
     "chain: the order of magnitudes is not lowered": (
