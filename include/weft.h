@@ -302,7 +302,7 @@ typedef struct weft_stride {
  * a copy of the weights. The cast rounds to nearest, ties to even, and keeps subnormals and the sign of zero. The bits
  * are those of torch's cast on every device, but for NaN. Each NaN becomes 7fc0, because torch writes several ones by
  * place and device. `data` and all strides are then those of float32. Where weights are written such a block is refused
- * by name. A device takes one that has all that this process holds of the tensor, and lies as the tensor does. */
+ * by name. */
 typedef struct weft_block {
     weft_slice slice;
     void *data;                           /* address of the slice's first element, aligned to the element's size */
@@ -436,8 +436,8 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
  * All else is as for weft_bind.
  * Errors: as for weft_bind, and WEFT_E_LAYOUT (a box reaches past its tensor, extents do not fit the box, strides lead
  * two elements of a block to one address), WEFT_E_ARGUMENT (`memory` is a dtype that the layout's is not read from, or
- * is cast and would be written; flags; strides that the backend does not take yet: devices take blocks that lie as
- * pieces do). The text names tensor, box and rule. */
+ * is cast and would be written; flags). The text names tensor, box and rule. A device copies elements with strides to
+ * dense memory of its own and back, in each pass over them. */
 WEFT_API weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
                                       const void *attachment, uint64_t attachment_bytes, uint32_t flags);
 

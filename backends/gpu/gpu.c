@@ -177,7 +177,10 @@ uint64_t weft_gpu_memory_left(weft_gpu *gpu)
 
 void *weft_gpu_order(weft_gpu *gpu, const weft_view *view, void *stream, bool *ordered)
 {
-    const uint64_t address = view->run_count ? weft_gpu_place_of(view, &view->runs[0]).data : 0;
+    const weft_run *run = view->runs;
+    const uint64_t address = view->run_count == 0 ? 0
+                             : run->data          ? (uintptr_t)run->data
+                                                  : (uintptr_t)view->boxes->box[view->boxes->first[run->tensor]].data;
     *ordered = true;
     pthread_mutex_lock(&gpu->mutex);
     for (const weft_gpu_block *block = gpu->blocks; block && *ordered; block = block->next)

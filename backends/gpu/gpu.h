@@ -53,6 +53,10 @@ typedef struct weft_gpu_kind {
      * stream. NULL: no job of this kind has one. */
     void *(*stream)(weft_gpu *gpu, const void *job, bool *ordered);
 
+    /* Returns the job's view of weights, which has no strided runs while the job is on the device (gpu_boxes.h). NULL:
+     * no job of this kind has a view. */
+    weft_view *(*view)(void *job);
+
     /* begin puts the first work of slab->jobs on slab->stream. advance is called after all that work, and takes the
      * next step. Both return WEFT_AGAIN while there is work on the stream, and WEFT_OK when every job has its result. A
      * failed job was reported by weft_gpu_job_fail. Any other status means that the whole batch failed. They never
@@ -101,6 +105,7 @@ struct weft_gpu_slab {
     uint32_t lent; /* jobs whose frames are lent */
     uint32_t step; /* the kind's own; 0 at begin */
     void *plan;    /* the kind's own; NULL at begin */
+    void *boxed;   /* of gpu_boxes.c; NULL: no job has strided runs */
     /* The fields below are the queue's. */
     weft_status status[WEFT_GPU_JOBS];
     char trouble[256]; /* error text of the first job that failed */
@@ -167,8 +172,18 @@ weft_status weft_gpu_launch(weft_gpu *gpu, weft_gpu_slab *slab, enum weft_gpu_ke
 weft_status weft_gpu_copy(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t to, uint64_t from, uint64_t bytes);
 weft_status weft_gpu_clear(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t address, uint64_t bytes);
 
-/* Where the elements of a run lie. A run without an address of its own lies in the one box of its tensor, which has a
- * cast and lies as the tensor does (WEFT_BACKEND_CASTS). */
+/* Returns the one box of a run's tensor, if the box lies as the tensor does. NULL: the run has an address, or lies in
+ * boxes with strides. */
+static inline const weft_box *weft_gpu_flat_box(const weft_view *view, const weft_run *run)
+{
+    if (run->data)
+        return NULL;
+    const uint64_t *first = &view->boxes->first[run->tensor];
+    const weft_box *box = &view->boxes->box[first[0]];
+    return first[1] - first[0] == 1 && weft_box_is_flat(box) ? box : NULL;
+}
+
+/* Where the elements of a run lie. The run has an address, or lies in one flat box, which has a cast. */
 typedef struct weft_gpu_place {
     uint64_t data;
     uint8_t width; /* bytes of an element in memory */
@@ -179,7 +194,7 @@ static inline weft_gpu_place weft_gpu_place_of(const weft_view *view, const weft
 {
     if (run->data)
         return (weft_gpu_place){(uintptr_t)run->data, view->width, false};
-    const weft_box *box = &view->boxes->box[view->boxes->first[run->tensor]];
+    const weft_box *box = weft_gpu_flat_box(view, run);
     return (weft_gpu_place){(uintptr_t)box->data + run->element * box->width, box->width, box->cast};
 }
 

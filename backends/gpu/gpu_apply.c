@@ -117,10 +117,16 @@ static weft_status apply_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
+static weft_view *apply_view(void *job)
+{
+    return &((weft_apply_job *)job)->target;
+}
+
 const weft_gpu_kind weft_gpu_apply = {.name = "apply",
                                       .writes = true,
                                       .urgent = true,
                                       .need = apply_need,
+                                      .view = apply_view,
                                       .stream = apply_stream,
                                       .begin = apply_begin,
                                       .advance = apply_advance};
@@ -148,6 +154,11 @@ static weft_status undo_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
+static weft_view *undo_view(void *job)
+{
+    return &((weft_undo_job *)job)->target;
+}
+
 /* Undo waits for the work that its apply waited for, and not for later work on the caller's stream, because a commit
  * that fails must be taken back. */
 const weft_gpu_kind weft_gpu_undo = {.name = "undo",
@@ -155,5 +166,6 @@ const weft_gpu_kind weft_gpu_undo = {.name = "undo",
                                      .takes_back = true,
                                      .urgent = true,
                                      .need = undo_need,
+                                     .view = undo_view,
                                      .begin = undo_begin,
                                      .advance = undo_advance};

@@ -122,8 +122,7 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
         return open_with(&weft_gpu_driver_##vendor, options, state);                                                   \
     }                                                                                                                  \
     const weft_backend weft_backend_##vendor = {.name = #vendor,                                                       \
-                                                .caps =                                                                \
-                                                    WEFT_BACKEND_DEVICE | WEFT_BACKEND_CASTS | WEFT_BACKEND_##VENDORS, \
+                                                .caps = WEFT_BACKEND_DEVICE | WEFT_BACKEND_##VENDORS,                  \
                                                 .probe = vendor##_probe,                                               \
                                                 .open = vendor##_open,                                                 \
                                                 SLOTS};

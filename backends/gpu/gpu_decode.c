@@ -146,5 +146,10 @@ static weft_status decode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
+static weft_view *decode_view(void *job)
+{
+    return &((weft_decode_job *)job)->base;
+}
+
 const weft_gpu_kind weft_gpu_decode = {
-    .name = "decode", .need = decode_need, .begin = decode_begin, .advance = decode_advance};
+    .name = "decode", .need = decode_need, .view = decode_view, .begin = decode_begin, .advance = decode_advance};

@@ -107,5 +107,14 @@ static weft_status digest_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-const weft_gpu_kind weft_gpu_digest = {
-    .name = "digest", .need = digest_need, .stream = digest_stream, .begin = digest_begin, .advance = digest_advance};
+static weft_view *digest_view(void *job)
+{
+    return &((weft_digest_job *)job)->view;
+}
+
+const weft_gpu_kind weft_gpu_digest = {.name = "digest",
+                                       .need = digest_need,
+                                       .view = digest_view,
+                                       .stream = digest_stream,
+                                       .begin = digest_begin,
+                                       .advance = digest_advance};

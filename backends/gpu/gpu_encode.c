@@ -251,5 +251,14 @@ static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     }
 }
 
-const weft_gpu_kind weft_gpu_encode = {
-    .name = "encode", .need = encode_need, .stream = encode_stream, .begin = encode_begin, .advance = encode_advance};
+static weft_view *encode_view(void *job)
+{
+    return &((weft_encode_job *)job)->now;
+}
+
+const weft_gpu_kind weft_gpu_encode = {.name = "encode",
+                                       .need = encode_need,
+                                       .view = encode_view,
+                                       .stream = encode_stream,
+                                       .begin = encode_begin,
+                                       .advance = encode_advance};

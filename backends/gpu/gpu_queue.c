@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/gpu/gpu_boxes.h"
 #include "backends/gpu/gpu_slab.h"
 #include "backends/gpu/gpu_wait.h"
 #include "base/status.h"
@@ -47,10 +48,18 @@ static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
         slab_fail(gpu, slab, status);
 }
 
+/* Kinds that write put all their work on the stream at once. */
 static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     weft_gpu_slab_stage(gpu, slab, WEFT_GPU_RUNNING);
-    slab_settle(gpu, slab, slab->kind->begin(gpu, slab));
+    weft_status status = weft_gpu_boxes_begin(gpu, slab);
+    if (status == WEFT_OK)
+        status = slab->kind->begin(gpu, slab);
+    if (status == WEFT_AGAIN && slab->kind->writes) {
+        status = weft_gpu_boxes_return(gpu, slab);
+        status = status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    slab_settle(gpu, slab, status);
 }
 
 /* Asks whether the device has done the work that was on the caller's stream when the batch was put together. The host
@@ -206,7 +215,7 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
     slab->ordered = ordered;
     slab->count = slab->lent = 0;
     slab->step = 0;
-    slab->plan = NULL;
+    slab->plan = slab->boxed = NULL;
     slab->trouble[0] = '\0';
     slab->device.used = slab->pinned.used = slab->plain.used = 0;
     slab->promised = kind->need(gpu, NULL);
@@ -214,11 +223,15 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
 }
 
 /* Returns a slab with room for the job: the one that is being filled, or a new one. */
-static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void *job, weft_gpu_slab **slab)
+static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, void *job, weft_gpu_slab **slab)
 {
     bool ordered = false;
     void *caller = kind->stream ? kind->stream(gpu, job, &ordered) : NULL;
-    const weft_gpu_need need = kind->need(gpu, job);
+    weft_gpu_need need = kind->need(gpu, job);
+    if (kind->view) {
+        const weft_gpu_need boxes = weft_gpu_boxes_need(kind->view(job));
+        need_add(&need, &boxes);
+    }
     *slab = weft_gpu_slab_filling(gpu);
     if (*slab && ((*slab)->kind != kind || (*slab)->caller != caller || (*slab)->ordered != ordered ||
                   (*slab)->count == gpu->jobs_most || !need_fits(*slab, &need))) {

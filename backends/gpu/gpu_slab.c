@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/gpu/gpu_boxes.h"
 #include "backends/gpu/gpu_wait.h"
 #include "base/status.h"
 
@@ -206,6 +207,7 @@ void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job)
 
 void weft_gpu_slab_end(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
 {
+    weft_gpu_boxes_end(slab);
     pthread_mutex_lock(&gpu->mutex);
     weft_gpu_results_put(gpu, slab);
     slab->stage = stage;

@@ -155,8 +155,17 @@ static weft_status load_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-const weft_gpu_kind weft_gpu_load = {
-    .name = "load", .need = load_need, .stream = load_stream, .begin = load_begin, .advance = load_advance};
+static weft_view *load_view(void *job)
+{
+    return &((weft_load_job *)job)->view;
+}
+
+const weft_gpu_kind weft_gpu_load = {.name = "load",
+                                     .need = load_need,
+                                     .view = load_view,
+                                     .stream = load_stream,
+                                     .begin = load_begin,
+                                     .advance = load_advance};
 
 /* ---- store */
 
@@ -200,9 +209,15 @@ static weft_status store_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
+static weft_view *store_view(void *job)
+{
+    return &((weft_store_job *)job)->view;
+}
+
 const weft_gpu_kind weft_gpu_store = {.name = "store",
                                       .writes = true,
                                       .need = store_need,
+                                      .view = store_view,
                                       .stream = store_stream,
                                       .begin = store_begin,
                                       .advance = store_advance};

@@ -199,5 +199,14 @@ static weft_status survey_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-const weft_gpu_kind weft_gpu_survey = {
-    .name = "survey", .need = survey_need, .stream = survey_stream, .begin = survey_begin, .advance = survey_advance};
+static weft_view *survey_view(void *job)
+{
+    return &((weft_survey_job *)job)->now;
+}
+
+const weft_gpu_kind weft_gpu_survey = {.name = "survey",
+                                       .need = survey_need,
+                                       .view = survey_view,
+                                       .stream = survey_stream,
+                                       .begin = survey_begin,
+                                       .advance = survey_advance};

@@ -305,7 +305,6 @@ static uint64_t host_memory_left(weft_backend_state *state)
 const weft_backend weft_backend_host = {
     .abi = WEFT_BACKEND_ABI,
     .name = "host",
-    .caps = WEFT_BACKEND_STRIDES | WEFT_BACKEND_CASTS,
     .depth = 1,
     .give = host_give,
     .memory_left = host_memory_left,

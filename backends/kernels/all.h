@@ -6,6 +6,7 @@
 #include "backends/kernels/rows.h"
 
 #include "backends/kernels/apply.h"
+#include "backends/kernels/boxes.h"
 #include "backends/kernels/decode_classes.h"
 #include "backends/kernels/decode_dense.h"
 #include "backends/kernels/decode_fast.h"

@@ -30,6 +30,8 @@
     ROW(undo)                                                                                                          \
     ROW(load)                                                                                                          \
     ROW(store)                                                                                                         \
+    ROW(boxes_load)                                                                                                    \
+    ROW(boxes_store)                                                                                                   \
     ROW(diff)                                                                                                          \
     ROW(scan)                                                                                                          \
     ROW(gather)                                                                                                        \

@@ -69,6 +69,45 @@ typedef struct weft_k_copy {
     uint64_t casts; /* WEFT_K_CAST: u8 for each run, 1 where its memory is F32 */
 } weft_k_copy;
 
+/* boxes_load, boxes_store: elements of one tensor that lie in boxes (core/layout/box.h), out of them into dense memory,
+ * and back; parts of WEFT_K_ELEMENTS. Rows and columns count from the job's first row, and from the tensor's first
+ * column or, in a job of one row, from the job's first. So numbers have 32 bits, and a division is a product. */
+#define WEFT_K_BOX_DIGITS 4u
+#define WEFT_K_BOX_ROW    (1u << 24) /* elements of a row beyond which a job has one row alone */
+
+/* A number to divide by, as a product and shifts: Granlund and Montgomery, Division by invariant integers using
+ * multiplication, 1994, figure 4.1. */
+typedef struct weft_k_divisor {
+    uint32_t by; /* 0: never divided by */
+    uint32_t factor;
+    uint32_t first, second; /* shifts */
+} weft_k_divisor;
+
+/* One digit of an index, the outermost first: `start` is the digit of the box's first row or column that counts. */
+typedef struct weft_k_digit {
+    uint64_t extent, stride, start; /* stride in bytes */
+    weft_k_divisor divisor;         /* the extent, if that is at most 2 * WEFT_K_BOX_ROW */
+} weft_k_digit;
+
+typedef struct weft_k_box {
+    uint64_t data;                       /* the box's very first element */
+    uint32_t row, rows, column, columns; /* of the job that the box has */
+    uint32_t row_digits, column_digits;  /* at least 1 each */
+    weft_k_digit row_at[WEFT_K_BOX_DIGITS], column_at[WEFT_K_BOX_DIGITS];
+    uint32_t beside; /* 1: columns that differ in the last digit alone lie side by side */
+    uint32_t cast;   /* 1: memory is F32 and read as BF16 */
+} weft_k_box;
+
+typedef struct weft_k_boxed {
+    uint64_t boxes;     /* weft_k_box[box_count], which have all of the elements */
+    uint64_t dense;     /* aligned to the width */
+    weft_k_divisor all; /* elements of a row; by 0: the job has one row */
+    uint32_t column;    /* of the first element; 0 in a job of one row */
+    uint32_t count;     /* elements, at most 2^24 */
+    uint32_t width;     /* of the dense elements */
+    uint32_t box_count;
+} weft_k_boxed;
+
 /* One list of Rice-coded ranks (docs/WIRE_FORMAT.md: Lists), or the gaps of level fast, which are one. */
 typedef struct weft_k_list {
     uint64_t lows;  /* bit of the payload at which the first member's low bits are */
@@ -202,7 +241,7 @@ typedef weft_k_part weft_k_decode_sizes, weft_k_decode_exceptions, weft_k_decode
 typedef weft_k_part weft_k_decode_classes, weft_k_decode_populations, weft_k_decode_bounds, weft_k_decode_places;
 typedef weft_k_part weft_k_decode_further, weft_k_decode_lengths, weft_k_decode_magnitudes;
 typedef weft_k_part weft_k_decode_differ, weft_k_decode_elements, weft_k_decode_pairs, weft_k_decode_kept;
-typedef weft_k_part weft_k_apply, weft_k_undo, weft_k_load, weft_k_store;
+typedef weft_k_part weft_k_apply, weft_k_undo, weft_k_load, weft_k_store, weft_k_boxes_load, weft_k_boxes_store;
 
 /* ---- encode: host side in gpu_encode.c
  *

@@ -36,11 +36,6 @@
 #define WEFT_BACKEND_DEVICE 1u
 #define WEFT_BACKEND_CUDA   2u
 #define WEFT_BACKEND_HIP    4u
-/* And: jobs take views of weights with boxes (layout/box.h). encode, survey, digest and load read boxes through their
- * casts. No other job has a box with a cast, because weft_binding_apart refuses what is written. */
-#define WEFT_BACKEND_STRIDES 8u
-/* And: the same jobs take a box with a cast that is all of its tensor and lies as the tensor does. */
-#define WEFT_BACKEND_CASTS 16u
 
 typedef struct weft_backend_state weft_backend_state;
 

@@ -25,34 +25,15 @@ static weft_status check_runs(const weft_session *session, const weft_binding *b
     return WEFT_OK;
 }
 
-/* Says why the backend takes no such box, as the end of a sentence that begins with the backend. NULL: it does. */
-static const char *box_refusal(const weft_session *session, const weft_boxes *boxes, uint64_t at)
-{
-    const uint64_t caps = session->backend->caps, tensor = boxes->slice[at].tensor;
-    const weft_box *box = &boxes->box[at];
-    const bool alone = boxes->first[tensor + 1] - boxes->first[tensor] == 1 && weft_box_is_flat(box);
-    if (caps & WEFT_BACKEND_STRIDES || (box->cast && alone && caps & WEFT_BACKEND_CASTS))
-        return NULL;
-    if (box->cast && !(caps & WEFT_BACKEND_CASTS))
-        return "reads no memory F32 as BF16: bind memory of BF16, or work on the host";
-    return box->cast ? "reads memory F32 as BF16 where one block has all of the tensor here and lies as the tensor "
-                       "does: bind such a block, or work on the host"
-                     : "takes no block with strides yet: bind blocks that lie as the tensor does, or work on the host";
-}
-
 static weft_status check_boxes(const weft_session *session, const weft_layout *layout, const weft_boxes *boxes)
 {
     char name[WEFT_SLICE_TEXT];
     for (uint64_t i = 0; i < boxes->pattern_count; i++) {
         const weft_pattern *pattern = &boxes->pattern[i];
-        const char *refusal = box_refusal(session, boxes, i);
-        const char *why =
-            refusal ? NULL : session->backend->check(session->device, (const void *)pattern->low, pattern->span);
-        if (!refusal && !why)
+        const char *why = session->backend->check(session->device, (const void *)pattern->low, pattern->span);
+        if (!why)
             continue;
         weft_slice_name(layout, &boxes->slice[i], name);
-        if (refusal)
-            return weft_fail(WEFT_E_ARGUMENT, "bind: %s: backend %s %s", name, session->backend_name, refusal);
         return weft_fail(WEFT_E_ARGUMENT, "bind: %s: %p %s (backend %s)", name, (void *)pattern->low, why,
                          session->backend_name);
     }

@@ -107,7 +107,7 @@ static void ends_rebind(void **state)
         fleet_catch_up(f, 0);
         for (unsigned i = 0; i < 2; i++) {
             fleet_model fresh;
-            fleet_model_open_blocks(&fresh, f->layout, 10 * style + i);
+            fleet_model_open_blocks(&fresh, f->layout, 10 * style + i, NULL);
             assert_int_equal(fleet_model_bind(&fresh, ends[i]->session, NULL, 0), WEFT_E_BASE);
             fleet_model_put(&fresh, f->dense);
             assert_int_equal(fleet_model_bind(&fresh, ends[i]->session, NULL, 0), WEFT_OK);
@@ -155,20 +155,6 @@ static void only_ends_that_write_need_memory_of_their_own(void **state)
     fleet_close(f);
 }
 
-static void a_device_refuses_strides_by_name(void **state)
-{
-    (void)state;
-    fleet *f = fleet_open_device(FLEET_SMALL, NULL, true, true, 4);
-    fleet_model model;
-    fleet_open_trainer(f);
-    fleet_model_open_blocks(&model, f->layout, 1);
-    says(fleet_model_bind(&model, f->trainer.session, NULL, 0), WEFT_E_ARGUMENT,
-         "takes no block with strides yet: bind blocks that lie as the tensor does");
-    fleet_model_close(&model);
-    fleet_bind_trainer(f, NULL);
-    fleet_close(f);
-}
-
 /* ---- cuts */
 
 static uint64_t bytes_with(const char *const *overrides, uint64_t *root)
@@ -203,7 +189,6 @@ int main(void)
                                        cmocka_unit_test(a_commit_that_meets_another_weight_is_undone),
                                        cmocka_unit_test(ends_rebind),
                                        cmocka_unit_test(only_ends_that_write_need_memory_of_their_own),
-                                       cmocka_unit_test(a_device_refuses_strides_by_name),
                                        cmocka_unit_test(cuts_part_the_model_and_cost_little)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

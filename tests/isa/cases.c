@@ -23,5 +23,6 @@ void weft_cases_launch(enum weft_gpu_kernel kernel, uint32_t blocks, const void 
 void weft_cases(int full)
 {
     weft_cases_digest(full);
+    weft_cases_boxes(full);
     weft_cases_codec(full);
 }

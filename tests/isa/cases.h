@@ -7,6 +7,7 @@
 
 void weft_cases(int full); /* all of them */
 void weft_cases_digest(int full);
+void weft_cases_boxes(int full);
 void weft_cases_codec(int full);
 
 /* weft_record_launch, with a message and the end of the process where it fails. */

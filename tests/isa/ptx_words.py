@@ -195,6 +195,8 @@ class Words:
         (_, part, kind), (to, a, b) = one.words, one.operands
         if part == "lo":
             return self.put(to, f"({unsigned(kind)})((uint64_t)({self.value(a)}) * (uint64_t)({self.value(b)}))")
+        if part == "hi" and kind == "u32":
+            return self.put(to, f"(uint32_t)((uint64_t)({self.value(a)}) * (uint64_t)({self.value(b)}) >> 32)")
         if part != "wide" or bits(kind) == 64:
             raise Unknown("a part of a product")
         wide = ("int64_t" if kind[0] == "s" else "uint64_t") + f")({typed(kind)})("

@@ -181,7 +181,7 @@ static void model_open(fleet *f, fleet_end *end, unsigned style, bool device)
     fleet_model *model = &end->model;
     weft_layout *layout = f->layout;
     if (f->blocks)
-        fleet_model_open_blocks(model, layout, style);
+        fleet_model_open_blocks(model, layout, style, end->far);
     else if (end->far)
         fleet_model_open_far(model, layout, style, end->far);
     else if (device)

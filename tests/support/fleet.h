@@ -108,8 +108,8 @@ void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style);
 void fleet_model_open_device(fleet_model *model, weft_layout *layout, unsigned style);
 /* The same, in memory of another kind. */
 void fleet_model_open_far(fleet_model *model, weft_layout *layout, unsigned style, const fleet_far *far);
-/* The same in boxes with strides (block_world.h). */
-void fleet_model_open_blocks(fleet_model *model, weft_layout *layout, unsigned style);
+/* The same in boxes with strides (block_world.h), in memory of another kind if `far` says so. */
+void fleet_model_open_blocks(fleet_model *model, weft_layout *layout, unsigned style, const fleet_far *far);
 void fleet_model_close(fleet_model *model);
 /* Binds the weights, by pieces or by blocks; attachment: NULL: none. */
 weft_status fleet_model_bind(const fleet_model *model, weft_session *session, const char *attachment, uint32_t flags);

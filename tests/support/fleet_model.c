@@ -137,25 +137,48 @@ void fleet_model_open_far(fleet_model *model, weft_layout *layout, unsigned styl
     far->write(model->bound, model->memory, model->memory_bytes);
 }
 
-void fleet_model_open_blocks(fleet_model *model, weft_layout *layout, unsigned style)
+void fleet_model_open_blocks(fleet_model *model, weft_layout *layout, unsigned style, const fleet_far *far)
 {
-    *model = (fleet_model){.layout = layout, .bytes = weft_layout_bytes(layout), .blocks = malloc(sizeof(block_world))};
+    *model = (fleet_model){
+        .layout = layout, .bytes = weft_layout_bytes(layout), .far = far, .blocks = malloc(sizeof(block_world))};
     if (!model->blocks)
         abort();
     block_world_open(model->blocks, layout, style + 1, false);
+    model->memory = model->bound = model->blocks->memory;
+    model->memory_bytes = model->blocks->bytes;
+    if (!far)
+        return;
+    model->bound = far->take(model->memory_bytes);
+    far->write(model->bound, model->memory, model->memory_bytes);
+}
+
+/* The world's blocks lie in the host's copy. */
+static weft_status bind_blocks(const fleet_model *model, weft_session *session, const char *attachment, uint64_t bytes,
+                               uint32_t flags)
+{
+    weft_block *blocks = test_malloc(model->blocks->count * sizeof *blocks + 1);
+    for (uint64_t i = 0; i < model->blocks->count; i++) {
+        blocks[i] = model->blocks->blocks[i];
+        blocks[i].data = model->bound + ((uint8_t *)blocks[i].data - model->memory);
+    }
+    const weft_status status = weft_bind_blocks(session, blocks, model->blocks->count, attachment, bytes, flags);
+    test_free(blocks);
+    return status;
 }
 
 weft_status fleet_model_bind(const fleet_model *model, weft_session *session, const char *attachment, uint32_t flags)
 {
     const uint64_t bytes = attachment ? strlen(attachment) : 0;
     if (model->blocks)
-        return weft_bind_blocks(session, model->blocks->blocks, model->blocks->count, attachment, bytes, flags);
+        return bind_blocks(model, session, attachment, bytes, flags);
     return weft_bind(session, model->pieces, model->piece_count, attachment, bytes, flags);
 }
 
 void fleet_model_close(fleet_model *model)
 {
     if (model->blocks) {
+        if (model->far && model->bound)
+            model->far->give(model->bound);
         block_world_close(model->blocks);
         free(model->blocks);
     } else if (model->far) {
@@ -186,12 +209,12 @@ void fleet_model_put(fleet_model *model, const uint8_t *dense)
 
 void fleet_model_get(const fleet_model *model, uint8_t *dense)
 {
+    if (model->far)
+        model->far->read(model->memory, model->bound, model->memory_bytes);
     if (model->blocks) {
         block_world_get(model->blocks, dense);
         assert_true(block_world_is_whole(model->blocks));
     }
-    if (model->far)
-        model->far->read(model->memory, model->bound, model->memory_bytes);
     for (uint64_t i = 0; i < model->piece_count; i++)
         memcpy(dense + model->places[i], piece_at(model, i), piece_bytes(model, i));
 }

@@ -468,7 +468,7 @@ static sim_view *draw_view(sim *s)
 static void open_model(const sim *s, sim_end *end, unsigned style)
 {
     if (s->cells.count > 0)
-        fleet_model_open_blocks(&end->model, s->layout, style);
+        fleet_model_open_blocks(&end->model, s->layout, style, NULL);
     else
         fleet_model_open(&end->model, s->layout, style);
 }
