@@ -96,12 +96,22 @@ static uint64_t room_left(const weft_gpu_room *room)
     return used < room->bytes ? (room->bytes - used) / QUAD * QUAD : 0;
 }
 
-/* Frames get two fifths of the device's memory that is left, because a job's lists take somewhat more than the room for
- * its payload. Both have room for the largest job, because weft_gpu_round_least has. */
+/* Bytes that the frames of a batch take at most. */
+static uint64_t frames_most(const weft_gpu_slab *slab)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < slab->count; i++)
+        bytes += WEFT_GPU_HEADER_ROOM + weft_gpu_payload_room(payload_most(slab->jobs[i]));
+    return (bytes + WEFT_GPU_ALIGN - 1) / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
+}
+
+/* Frames get what they need at most, or two fifths of the device's memory that is left, because a job's lists take
+ * somewhat more than the room for its payload. Both have room for the largest job, because weft_gpu_round_least has. */
 static void memory_take(weft_gpu_batch *batch, weft_k_fast_lists *row)
 {
     weft_gpu_slab *slab = batch->slab;
-    const uint64_t most = room_left(&slab->device) * 2 / 5 / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
+    const uint64_t share = room_left(&slab->device) * 2 / 5 / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
+    const uint64_t need = frames_most(slab), most = share < need ? share : need;
     const uint64_t pinned = room_left(&slab->pinned), frames = most < pinned ? most : pinned;
     row->payloads = weft_gpu_take_device(slab, frames);
     batch->chain.frames = weft_gpu_take_pinned(slab, frames, &row->copies);
