@@ -4,10 +4,12 @@ python3 rl_loop.py --versions 40 --out plots
 
 Each generator says which tokens and log-probabilities it made, and with which version. The trainer makes them again
 with a dense copy of that version, and stops at the first bit that differs. Generators write while the trainer learns,
-so a batch may be one version old. With --out, figures.json and, where matplotlib is, loop.png are written there.
+so a batch may be one version old. Where vLLM is installed, generator b is vLLM (rl_vllm.py), and the dense copies of b
+are checkpoints that a second engine loads. With --out, figures.json and, where matplotlib is, loop.png are written.
 """
 
 import argparse
+import importlib.util
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -23,6 +25,8 @@ BATCH = 32  # texts that a batch has
 WIDTH, HEADS, DEPTH = 64, 4, 2
 KEPT = 3  # dense copies kept: a batch is never older
 GENERATORS = ("a", "b")
+ENGINE = "b"  # the generator that may be vLLM
+LATE = 600  # seconds that nothing takes: an engine starts in a minute
 SITE = """
 [trainer]
 listen = 127.0.0.1:0
@@ -80,10 +84,10 @@ def generate(policy, seed):
     return tokens.numpy(), torch.cat(chosen, 1).numpy()
 
 
-def generator(site, listen, name, pipe):
+def generator(site, listen, name, pipe, make):
     """A process that generates: it takes each version between two batches, and tells at once what it makes with it."""
     torch.set_num_threads(1)
-    policy = Policy().bfloat16()
+    policy = make().bfloat16()
     named = weft.torch.named_tensors(policy)
     with weft.Rollout(weft.Site(site, {"trainer.listen": listen}), name, named, empty=True) as rollout:
         while True:
@@ -108,18 +112,31 @@ def compare(name, version, made, dense):
             raise AssertionError(f"generator {name}, version {version}: {what} differ from the dense copy's")
 
 
-class Fleet:
-    """The generator processes, and dense copies of the last versions to judge them by."""
+@torch.no_grad()
+def distance(policy, made):
+    """How far the log-probabilities of a text are from those of a policy, at most."""
+    tokens, chosen = map(torch.from_numpy, made)
+    likely = policy(tokens[:, :-1])[:, PROMPT - 1 :].gather(2, tokens[:, PROMPT:, None])[..., 0]
+    return (likely - chosen).abs().max().item()
 
-    def __init__(self, listen):
+
+class Fleet:
+    """The generator processes, and dense copies of the last versions to judge them by. `engines`: those of vLLM."""
+
+    def __init__(self, listen, make, engines):
         context = multiprocessing.get_context("spawn")
         self.pipes, self.processes, self.copies = {}, [], {}
-        self.judge = Policy().bfloat16()
+        self.judge, self.engines = make().bfloat16(), engines
         self.pauses = {}  # milliseconds a commit took, by name and version
+        self.distances = {}  # of log-probabilities from those of torch, by name and version
         self.batches = 0
         for name in GENERATORS:
             here, there = context.Pipe()
-            process = context.Process(target=generator, args=(SITE, listen, name, there), daemon=True)
+            if engines and name == ENGINE:
+                target, arguments = engines.target(SITE, listen, name, there)
+            else:
+                target, arguments = generator, (SITE, listen, name, there, make)
+            process = context.Process(target=target, args=arguments, daemon=True)
             process.start()
             there.close()
             self.pipes[here] = name
@@ -129,6 +146,8 @@ class Fleet:
         """Keeps a dense copy of a version, made by torch alone."""
         self.copies[version] = {name: tensor.clone() for name, tensor in served.state_dict().items()}
         self.copies.pop(version - KEPT, None)
+        if self.engines:
+            self.engines.keep(version, served)
 
     def ask(self):
         """Asks each generator for a batch that nobody asked for yet."""
@@ -143,9 +162,10 @@ class Fleet:
         except EOFError:
             raise RuntimeError(f"generator {name} ended") from None
         self.judge.load_state_dict(self.copies[version])
-        compare(name, version, made, generate(self.judge, seed))
+        by_engine = self.engines and name == ENGINE
+        compare(name, version, made, self.engines.generate(version, seed) if by_engine else generate(self.judge, seed))
         if kind == "version":
-            self.pauses[name, version] = pause
+            self.pauses[name, version], self.distances[name, version] = pause, distance(self.judge, made)
             return None
         return version, torch.from_numpy(made[0])
 
@@ -153,7 +173,7 @@ class Fleet:
         """One batch of each generator with its version. What comes meanwhile is judged, too."""
         batches, waiting = [], set(self.pipes)
         while waiting:
-            for pipe in multiprocessing.connection.wait(list(waiting), timeout=60) or self._late():
+            for pipe in multiprocessing.connection.wait(list(waiting), timeout=LATE) or self._late():
                 batch = self._take(pipe)
                 if batch:
                     batches.append(batch)
@@ -164,13 +184,13 @@ class Fleet:
         """Waits until each generator told what it made with a version."""
         while any((name, version) not in self.pauses for name in GENERATORS):
             late = [pipe for pipe, name in self.pipes.items() if (name, version) not in self.pauses]
-            for pipe in multiprocessing.connection.wait(late, timeout=60) or self._late():
+            for pipe in multiprocessing.connection.wait(late, timeout=LATE) or self._late():
                 if self._take(pipe):
                     raise RuntimeError(f"generator {self.pipes[pipe]} sent a batch that nobody waits for")
 
     @staticmethod
     def _late():
-        raise TimeoutError("no generator said anything in 60 s")
+        raise TimeoutError(f"no generator said anything in {LATE} s")
 
     def close(self):
         for pipe in self.pipes:
@@ -179,7 +199,7 @@ class Fleet:
             except OSError:
                 pass  # a generator that ended
         for process in self.processes:
-            process.join(10)
+            process.join(30)
 
 
 def reward(tokens):
@@ -204,15 +224,15 @@ def copy_to(served, policy):
             bits.copy_(master)
 
 
-def loop(versions, rate):
+def loop(versions, rate, make=Policy, engines=None):
     """Trains for so many versions. Returns a row of figures for each."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # sums in one order, so that equal weights give equal bits
-    policy, served, rows = Policy(), Policy().bfloat16(), []
+    policy, served, rows = make(), make().bfloat16(), []
     optimizer = torch.optim.Adam(policy.parameters(), rate)
     copy_to(served, policy)
     with weft.Trainer(SITE, weft.torch.named_tensors(served)) as trainer:
-        fleet = Fleet(trainer.stats().listen)
+        fleet = Fleet(trainer.stats().listen, make, engines)
         try:
             fleet.keep(0, served)
             fleet.judged(0)
@@ -230,16 +250,28 @@ def loop(versions, rate):
                     "changed": update.changed, "elements": update.elements,
                     "staleness": [version - 1 - used for used, _ in batches],
                 })  # fmt: skip
-                trainer.wait(version, GENERATORS, timeout=60)  # no version is passed over, so each one is judged
+                trainer.wait(version, GENERATORS, timeout=LATE)  # no version is passed over, so each one is judged
             fleet.judged(versions)
         finally:
             fleet.close()
     for row in rows:
         row["pause_ms"] = [fleet.pauses[name, row["version"]] for name in GENERATORS]
+        row["distance"] = [fleet.distances[name, row["version"]] for name in GENERATORS]
     return rows
 
 
-def plot(rows, path):
+def loop_with_vllm(versions, rate):
+    """loop() where generator b is vLLM."""
+    import rl_vllm
+
+    engines = rl_vllm.Engines(KEPT)
+    try:
+        return loop(versions, rate, rl_vllm.Policy, engines)
+    finally:
+        engines.close()
+
+
+def plot(rows, path, kinds):
     """Draws pause, bytes, staleness and reward by version. False: matplotlib is missing."""
     try:
         import matplotlib
@@ -251,7 +283,8 @@ def plot(rows, path):
     figure, axes = pyplot.subplots(4, 1, sharex=True, figsize=(7, 9))
     at = [row["version"] for row in rows]
     for place, name in enumerate(GENERATORS):
-        axes[0].plot(at, [row["pause_ms"][place] for row in rows], label=f"generator {name}")
+        axes[0].plot(at, [row["pause_ms"][place] for row in rows], label=f"generator {name} ({kinds[place]})")
+    axes[0].set_yscale("log")
     axes[0].legend()
     axes[1].plot(at, [row["bytes"] for row in rows], label="weft")
     axes[1].plot(at, [row["dense_bytes"] for row in rows], label="dense")
@@ -272,18 +305,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--versions", type=int, default=40, help="versions to publish")
     parser.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate: a small one changes fewer bits")
+    parser.add_argument("--engine", choices=("torch", "vllm"), help="what generator b is: vLLM where it is installed",
+                        default="vllm" if importlib.util.find_spec("vllm") else "torch")  # fmt: skip
     parser.add_argument("--out", type=pathlib.Path, help="a folder for figures.json and loop.png")
     options = parser.parse_args()
-    rows = loop(options.versions, options.rate)
+    kinds = ("torch", options.engine)
+    rows = (loop_with_vllm if options.engine == "vllm" else loop)(options.versions, options.rate)
     for row in rows:
         print(f"version {row['version']}: reward {row['reward']:.3f}, {row['bytes']} of {row['dense_bytes']} bytes, "
               f"staleness {max(row['staleness'])}, pause {max(row['pause_ms']):.2f} ms")  # fmt: skip
-    same = f"tokens and log-probabilities of {len(GENERATORS)} generators are the dense copy's"
+    same = f"tokens and log-probabilities of {len(GENERATORS)} generators ({', '.join(kinds)}) are the dense copy's"
     print(f"{len(rows) + 1} versions: {same}")
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "figures.json").write_text(json.dumps(rows, indent=1))
-        drawn = plot(rows, options.out / "loop.png")
+        drawn = plot(rows, options.out / "loop.png", kinds)
         print(f"wrote {options.out}/figures.json" + (" and loop.png" if drawn else "; no plot, matplotlib is missing"))
 
 

@@ -33,7 +33,10 @@ class Loop(unittest.TestCase):
     def test_two_generators_make_what_a_dense_copy_makes(self):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, "-B", str(EXAMPLE), "--versions", str(VERSIONS), "--rate", "1e-5", "--out", folder],
+                [
+                    *(sys.executable, "-B", str(EXAMPLE), "--engine", "torch"),
+                    *("--versions", str(VERSIONS), "--rate", "1e-5", "--out", folder),
+                ],
                 stdout=subprocess.PIPE,
                 text=True,
                 timeout=5 * support.BOUND,
