@@ -36,6 +36,14 @@ CUTS = {
     "cut.columns.columns": 2,
     "cut.whole.tensors": "*norm.weight",
 }
+OPTIONS = {
+    "skip_tokenizer_init": True,
+    "dtype": "bfloat16",
+    "enforce_eager": True,
+    "seed": 0,
+    "max_model_len": 512,
+    "max_num_seqs": 4,
+}
 ENGINES = []
 PROMPTS = ([5, 6, 7, 8], [100, 3])
 
@@ -137,14 +145,7 @@ def step(weights, seed, share=85):
 def engine_of(path, **options):
     from vllm import LLM
 
-    llm = LLM(
-        model=path,
-        skip_tokenizer_init=True,
-        dtype="bfloat16",
-        enforce_eager=True,
-        seed=0,
-        **{"max_model_len": 512, "max_num_seqs": 4, **options},
-    )
+    llm = LLM(model=path, **{**OPTIONS, **options})
     ENGINES.append(llm)
     return llm
 
@@ -273,18 +274,7 @@ async def _running(folder):
     config = config_of("dense")
     weights = weights_of(config)
     path = save(config, weights, f"{folder}/running")
-    llm = AsyncLLM.from_engine_args(
-        AsyncEngineArgs(
-            model=path,
-            skip_tokenizer_init=True,
-            dtype="bfloat16",
-            enforce_eager=True,
-            max_model_len=512,
-            max_num_seqs=4,
-            seed=0,
-            weight_transfer_config={"backend": "weft"},
-        )
-    )
+    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(model=path, weight_transfer_config={"backend": "weft"}, **OPTIONS))
     params = SamplingParams(temperature=0, max_tokens=300, detokenize=False, ignore_eos=True)
     with trainer_of(weights, "tcp") as trainer:
         overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
@@ -347,56 +337,17 @@ def scene_refusals(folder):
 
 
 def scene_pause(folder):
-    """Milliseconds of a commit: 1 % of a model of 100 million elements changes, 50 times."""
-    import statistics
+    """Milliseconds that an LLM stands still."""
+    import vllm_pause
 
-    import torch
+    return vllm_pause.scene_pause(folder)
 
-    config = config_of(
-        "dense",
-        vocab_size=16384,
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=12,
-        head_dim=64,
-        num_attention_heads=12,
-        num_key_value_heads=4,
-    )
-    weights = weights_of(config)
-    llm = engine_of(save(config, weights, f"{folder}/pause"), weight_transfer_config={"backend": "weft"})
-    generator = torch.Generator().manual_seed(1)
-    commits, calls, changed, dense = [], [], [], []
 
-    def load(worker):
-        """The least that a dense transfer stands still for: the loader copies what is in memory here already."""
-        begin = time.perf_counter()
-        worker.model_runner.get_model().load_weights(iter(weights.items()))
-        return 1000 * (time.perf_counter() - begin)
+def scene_stands(folder):
+    """Milliseconds that an AsyncLLM stands still."""
+    import vllm_pause
 
-    with trainer_of(weights, "loop", **{"trainer.journal": "512MiB", "peers.staging": "512MiB"}) as trainer:
-        with follower_of(llm, trainer, "loop", **{"peers.staging": "512MiB"}) as follower:
-            follower.update(0)
-            for version in range(1, 51):
-                for tensor in weights.values():
-                    bits = tensor.view(torch.int16).view(-1)
-                    where = torch.randint(0, bits.numel(), (max(1, bits.numel() // 100),), generator=generator)
-                    bits[where] += 1
-                changed.append(trainer.publish(version).changed)
-                while not all(llm.collective_rpc("weft_is_staged", args=(version,))):
-                    time.sleep(0.01)
-                begin = time.perf_counter()
-                follower.update(version)
-                calls.append(1000 * (time.perf_counter() - begin))
-                commits.append(follower.pause_ms())
-                dense += llm.collective_rpc(load)
-    return {
-        "elements": sum(t.numel() for t in weights.values()),
-        "changed": statistics.median(changed),
-        "commits": len(commits),
-        "commit_ms": [statistics.median(commits), max(commits)],
-        "update_ms": [statistics.median(calls), max(calls)],
-        "dense_copy_ms": [statistics.median(dense), max(dense)],
-    }
+    return vllm_pause.scene_stands(folder)
 
 
 def scene_record(folder):
