@@ -1,5 +1,6 @@
 """weft.vllm by a stand-in for vLLM: its workers' contract, processes that move together, caches, sleep and refusals."""
 
+import asyncio
 import contextlib
 import time
 import unittest
@@ -197,6 +198,24 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
                 with self.subTest(caches, size=size):
                     await self.follow(caches, size)
 
+    async def newer(self, trainer, trained, llm, follower):
+        """A version that comes while an update without a number begins is left to the next update."""
+        start = llm.start_weight_update
+
+        async def start_late():
+            step(trained, 3)
+            trainer.publish(3)
+            await start()
+
+        step(trained, 2)
+        trainer.publish(2)
+        llm.start_weight_update = start_late
+        while set(await llm.collective_rpc("weft_ready")) != {2}:
+            await asyncio.sleep(0.01)
+        await follower.update()
+        llm.start_weight_update = start
+        self.assertIn(":2:", follower.version)
+
     async def follow(self, caches, size):
         trained, llm = weights(), vllm_standin.AsyncLLM(size)
         for worker in llm.llm.workers:
@@ -221,6 +240,8 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
             new = [answer async for answer in follower.generate([1, 2])]
             self.assertEqual((new[0].began, new[0].output.reused), (second, caches == "keep"))
             self.assertGreater(await follower.pause_ms(), 0)
+            await self.newer(trainer, trained, llm, follower)
+            second = await follower.update(3, BOUND)
             await follower.sleep(1)
             self.assertEqual(await follower.wake(), second)
             await follower.close()

@@ -240,8 +240,10 @@ class AsyncLLM:
 
     def __init__(self, size=1):
         self.llm, self.paused, self.pauses = LLM(size), False, 0
+        self.engine_core = SimpleNamespace(pause_scheduler_async=self._pause)
 
     async def collective_rpc(self, method, timeout=None, args=(), kwargs=None):
+        assert self.paused or not method.endswith(("finish_weight_update", "weft_finish"))
         return await asyncio.to_thread(self.llm.collective_rpc, method, args, kwargs)
 
     async def init_weight_transfer_engine(self, request):
@@ -250,22 +252,25 @@ class AsyncLLM:
     async def shutdown_weight_transfer_engine(self):
         await self.collective_rpc("shutdown_weight_transfer_engine")
 
-    async def pause_generation(self, *, mode="abort", clear_cache=True):
+    async def _pause(self, mode, clear_cache):
         assert (mode, clear_cache) == ("keep", False)
         self.paused, self.pauses = True, self.pauses + 1
+
+    async def pause_generation(self, *, mode="abort", clear_cache=True):
+        await self._pause(mode, clear_cache)
+        await asyncio.sleep(0.02)
 
     async def resume_generation(self):
         self.paused = False
 
     async def start_weight_update(self):
-        assert self.paused
         await self.collective_rpc("start_weight_update")
 
     async def update_weights(self, request):
+        assert not self.paused  # it may wait
         await self.collective_rpc("update_weights", kwargs={"update_info": request.update_info})
 
     async def finish_weight_update(self, weight_version=None):
-        assert self.paused
         await self.collective_rpc("finish_weight_update")
 
     async def update_weight_version(self, version):

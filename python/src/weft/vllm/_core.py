@@ -150,13 +150,16 @@ class Core:
         self._wants = update
         return number
 
-    def is_staged(self, version: int | None) -> bool:
-        """stage() that does not wait."""
+    def ready(self, version: int | None) -> int | None:
+        """stage() that does not wait. None: what leads to the version is not here."""
         try:
-            self.stage(Update(version, 0.0))
+            return self.stage(Update(version, 0.0))
         except Error:
-            return False
-        return True
+            return None
+
+    def is_staged(self, version: int | None) -> bool:
+        """Whether stage() would not wait."""
+        return self.ready(version) is not None
 
     def commit(self) -> Version:
         """Moves all processes, or none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import Any, AsyncIterator, NamedTuple, Sequence
+from typing import Any, AsyncIterator, Coroutine, NamedTuple, Sequence
 
 from .._library import failure, lib
 from .._records import Version
@@ -157,36 +157,53 @@ class AsyncFollower:
         """As Follower.update. Requests run while the version comes, and are kept while it is committed."""
         async with self._one:
             end = time.monotonic() + timeout
-            while not all(await self.llm.collective_rpc("weft_is_staged", args=(version,))):
-                if time.monotonic() > end:
-                    raise failure(
-                        lib.WEFT_E_TIMEOUT,
-                        f"version {'of the trainer' if version is None else version} did not come in {timeout} s",
-                    )
-                await asyncio.sleep(_POLL_S)
-            await self.llm.pause_generation(mode="keep", clear_cache=False)
+            wanted = {"version": await self._ready(version, timeout), "timeout": max(1.0, end - time.monotonic())}
+            await self.llm.start_weight_update()
+            await self.llm.update_weights(SimpleNamespace(update_info=wanted))
+            await self._pause()
             try:
-                await self._commit(version, max(1.0, end - time.monotonic()))
+                await self._commit()
             finally:
                 await self.llm.resume_generation()
             return self.version
 
-    async def _commit(self, version: int | None, timeout: float) -> None:
+    async def _ready(self, version: int | None, timeout: float) -> int:
+        """Waits until what leads to the version is staged in all workers. Returns its number."""
+        end = time.monotonic() + timeout
+        while None in (numbers := await self.llm.collective_rpc("weft_ready", args=(version,))):
+            if time.monotonic() > end:
+                raise failure(
+                    lib.WEFT_E_TIMEOUT,
+                    f"version {'of the trainer' if version is None else version} did not come in {timeout} s",
+                )
+            await asyncio.sleep(_POLL_S)
+        return int(numbers[0])
+
+    async def _pause(self) -> None:
+        """Keeps the requests. vLLM's pause_generation sleeps 20 ms after the engine stands still, for the order of
+        events alone, so its core is asked where it can be."""
+        pause = getattr(getattr(self.llm, "engine_core", None), "pause_scheduler_async", self.llm.pause_generation)
+        await pause(mode="keep", clear_cache=False)
+
+    async def _commit(self) -> None:
+        """Few calls one after the other, because the engine stands still."""
         before = self.version
         try:
-            await self.llm.start_weight_update()
-            await self.llm.update_weights(SimpleNamespace(update_info={"version": version, "timeout": timeout}))
-            await self.llm.finish_weight_update()
-        finally:
+            self.version = _label(await self.llm.collective_rpc("weft_finish"))
+        except BaseException:
             await self._learn()
+            raise
+        finally:
             if self.version != before:
-                await self._drop_caches()
+                await asyncio.gather(self.llm.update_weight_version(self.version), *self._drop_caches())
 
-    async def _drop_caches(self) -> None:
-        if self.caches == "reset" and not await self.llm.reset_prefix_cache(reset_running_requests=True):
+    def _drop_caches(self) -> list[Coroutine[Any, Any, None]]:
+        drops = [self._reset_prefixes()] if self.caches == "reset" else []
+        return drops if self.caches == "keep" else [*drops, self.llm.reset_encoder_cache()]
+
+    async def _reset_prefixes(self) -> None:
+        if not await self.llm.reset_prefix_cache(reset_running_requests=True):
             raise RuntimeError("vLLM did not reset its prefix cache: requests are running")
-        if self.caches != "keep":
-            await self.llm.reset_encoder_cache()
 
     async def generate(self, prompt: Any, *arguments: Any, **options: Any) -> AsyncIterator[Answer]:
         """AsyncLLM.generate: the answer as it grows, with the versions that it began and, so far, ended with."""

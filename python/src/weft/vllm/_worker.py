@@ -31,6 +31,17 @@ def _weft_is_staged(self: Any, version: int | None = None) -> bool:
     return _needed(self).is_staged(version)
 
 
+def _weft_ready(self: Any, version: int | None = None) -> int | None:
+    """The number that update_weights would bring without waiting, or None."""
+    return _needed(self).ready(version)
+
+
+def _weft_finish(self: Any) -> list[int] | None:
+    """finish_weight_update and weft_held in one call, because an engine stands still meanwhile."""
+    self.finish_weight_update()
+    return _weft_held(self)
+
+
 def _weft_pause_ms(self: Any) -> float:
     """Milliseconds of the last commit."""
     return _needed(self).pause_ms
@@ -72,4 +83,5 @@ def attach(worker_class: Any) -> None:
     worker_class.finish_weight_update = finish_and_end
     worker_class.sleep, worker_class.wake_up = sleep_after_weft, wake_up_before_weft
     worker_class.weft_held, worker_class.weft_is_staged = _weft_held, _weft_is_staged
+    worker_class.weft_ready, worker_class.weft_finish = _weft_ready, _weft_finish
     worker_class.weft_pause_ms = _weft_pause_ms
