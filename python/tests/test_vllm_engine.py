@@ -77,6 +77,7 @@ class Scenes(unittest.TestCase):
             self.assertNotEqual(*got[caches]["versions"])
         self.assertEqual((got["reset"]["new"], got["salt"]["new"]), (0, 0))
         self.assertGreater(got["keep"]["new"], 100)
+        self.assertEqual(got["sleep"], ["", True])
 
     def test_a_request_that_runs_bears_both_versions(self):
         got = self.play("running", VLLM_ENABLE_V1_MULTIPROCESSING="1")

@@ -254,6 +254,9 @@ def scene_caches(folder):
                 "new": new.output.num_cached_tokens,
                 "versions": [again.ended, new.began],
             }
+        held = follower.version
+        follower.sleep(1)  # which this build ignores: the weights stay where they are
+        result["sleep"] = [follower.version, follower.wake() == held]
     return result
 
 
