@@ -126,8 +126,8 @@ def _ranges(copy: Copy, shape: tuple[int, ...]) -> Iterator[Copy]:
         at += length
 
 
-def boxes(copy: Copy, shape: tuple[int, ...], plain_rows: bool = False) -> Iterator[Box]:
-    """The boxes of a copy. With `plain_rows` a box lies in memory as in the tensor, row after row, for devices.
+def boxes(copy: Copy, shape: tuple[int, ...]) -> Iterator[Box]:
+    """The boxes of a copy.
 
     Raises TensorError where the elements are no boxes, or too many.
     """
@@ -135,7 +135,7 @@ def boxes(copy: Copy, shape: tuple[int, ...], plain_rows: bool = False) -> Itera
         return
     if _flat(copy, shape):
         for part in _ranges(copy, shape):
-            yield from boxes(part, shape, plain_rows)
+            yield from boxes(part, shape)
         return
     columns = _columns_of(shape)
     dims = [_Dim(*dim) for dim in zip(copy.sizes, copy.source, copy.target) if dim[0] > 1]
@@ -149,17 +149,15 @@ def boxes(copy: Copy, shape: tuple[int, ...], plain_rows: bool = False) -> Itera
         or 0 in (d.source for d in dims)
     ):
         raise _unboxed(copy, shape)
-    yield from _boxes(copy, shape, *_dense(across, 1), *_dense(down, columns), plain_rows)
+    yield from _boxes(copy, shape, *_dense(across, 1), *_dense(down, columns))
 
 
 def _boxes(copy: Copy, shape: tuple[int, ...], across: list[_Dim], loops: list[_Dim], down: list[_Dim],
-           outer: list[_Dim], plain_rows: bool) -> Iterator[Box]:  # fmt: skip
+           outer: list[_Dim]) -> Iterator[Box]:  # fmt: skip
     item, columns = copy.item, _columns_of(shape)
     across, down, loops = _merged(across), _merged(down), [*outer, *loops]
-    if plain_rows and across and (len(across) > 1 or across[0].target != 1):
-        raise TensorError(copy.tensor, f"its columns do not lie side by side in {copy.parameter}, as devices need them")
     width = prod(dim.extent for dim in across)
-    while down and (len(down) > 3 or (plain_rows and _strides(down, item, width * item))):
+    while len(down) > 3:
         loops.append(down.pop())
     while len(across) > 3:
         loops.append(across.pop())

@@ -19,12 +19,12 @@ def _row_of(strides: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
 
 
 def place(layout: Layout, copies: Iterable[Copy], device: str, keep: Any = None) -> Blocks:
-    """The boxes of copies. Devices take boxes that lie as the tensor does, so boxes of columns become rows there."""
+    """The boxes of copies."""
     numbers: list[int] = []
     found: list[Box] = []
     for copy in copies:
         number = layout.index[copy.tensor]
-        of_copy = list(boxes(copy, layout.tensors[number].shape, not device.startswith("cpu")))
+        of_copy = list(boxes(copy, layout.tensors[number].shape))
         numbers += [number] * len(of_copy)
         found += of_copy
         if len(found) > MAX_BOXES:
