@@ -287,12 +287,27 @@ class Holding(unittest.TestCase):
                     self.assertEqual(bytes(served[name].view(torch.uint8).numpy()),
                                      bytes(tensor.contiguous().view(torch.uint8).numpy()), name)  # fmt: skip
 
+    def one_process(self, weight):
+        task = Task("fc1", lambda here: [("gate", here.own[:3]), ("up", here.own[3:])], weight)
+        return weft.megatron.holding(Bridge(0, [[task]]), object())
+
     def test_one_process_needs_no_group(self):
         weight = torch.randn(6, 4)
-        task = Task("fc1", lambda here: [("gate", here.own[:3]), ("up", here.own[3:])], weight)
-        layout, blocks = weft.megatron.holding(Bridge(0, [[task]]), object())
+        layout, blocks = self.one_process(weight)
         self.assertEqual([spec.name for spec in layout.tensors], ["gate", "up"])
         self.assertEqual([int(at) - weight.data_ptr() for at in blocks.table["data"]], [0, 48])
+
+    def test_a_parameter_that_got_other_memory_is_named(self):
+        weight = torch.randn(6, 4)
+        layout, blocks = self.one_process(weight)
+        site = weft.Site("[trainer]\nlisten = 127.0.0.1:0\n[peers]\nprovider = loop\n[peer.a]\n")
+        with weft.Trainer(site, blocks, layout=layout, holding=True, run=7, log=support.quiet) as trainer:
+            trainer.publish(1)
+            weight.data = weight.data.clone()
+            with self.assertRaisesRegex(weft.TensorError, "'gate': moved since bind"):
+                trainer.publish(2)
+            trainer.bind(self.one_process(weight)[1])
+            self.assertEqual(trainer.publish(2).changed, 0)
 
     def test_of_tied_tensors_the_first_name_stands(self):
         found = holdings(fleet([("embedding", tied("embed", "lm_head"), (4, HIDDEN), "tensor")]))

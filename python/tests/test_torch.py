@@ -468,6 +468,20 @@ class Sharded(unittest.TestCase):
             self.check([part for _, part in self.ranks(shape, placements, weft.torch.holding)], True)
             self.check([part for _, part in self.ranks(shape, placements, weft.torch.view)], False)
 
+    def test_a_part_that_got_other_memory_is_named(self):
+        """FSDP2 gives each parameter another local tensor where a model goes to a device or a dtype."""
+        for name in ("rows", "plain"):
+            ((model, (layout, blocks)),) = self.ranks((1,), self.flat, weft.torch.holding)
+            with weft.Trainer(site(), blocks, layout=layout, holding=True, run=7, log=quiet) as trainer:
+                trainer.publish(1)
+                tensor = getattr(model, name)
+                if name == "rows":
+                    tensor._local_tensor = tensor._local_tensor.clone()
+                else:
+                    tensor.data = tensor.data.clone()
+                with self.assertRaisesRegex(weft.TensorError, f"'{name}': moved since bind"):
+                    trainer.publish(2)
+
     def test_partial_sums_are_refused(self):
         from torch.distributed.tensor import Partial
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Callable, Iterator, Union
+from typing import Any, Callable, Iterator, List, Tuple, Union
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from . import _dtypes, _tensors
 from ._layout import Layout, Named, TensorSpec, mapping_of
 from ._library import ffi
 from .errors import TensorError
+
+# Tensors that could be given other memory: name, what asks for the address anew, and the address as it was read.
+Watched = List[Tuple[str, Callable[[], int], int]]
 
 # A row is a weft_piece.
 PIECE = np.dtype([("tensor", "u8"), ("first", "u8"), ("count", "u8"), ("data", "u8")], align=True)
@@ -86,6 +89,7 @@ class Blocks:
                 self.table[name]["stride"][:, : pairs.shape[1]] = pairs[..., 1]
         self.keep = keep
         self.device = device
+        self._watched: Watched = []  # for weft's own: tensors that these boxes were read from
 
     def __len__(self) -> int:
         return len(self.table)
@@ -103,7 +107,7 @@ Bindable = Union[Named, Pieces, Blocks]
 class Binding:
     """Bound memory: the table, what keeps it alive, and the tensors that could be given other memory."""
 
-    def __init__(self, pieces: Pieces | Blocks, watched: list[tuple[str, Callable[[], int], int]]) -> None:
+    def __init__(self, pieces: Pieces | Blocks, watched: Watched) -> None:
         self.pieces = pieces
         self.by_blocks = isinstance(pieces, Blocks)
         self.c = ffi.from_buffer("weft_block[]" if self.by_blocks else "weft_piece[]", pieces.table)
@@ -229,22 +233,27 @@ def held(named: Any) -> Any:
 
 def _by_blocks(parts: list[_Part], device: str) -> Blocks:
     *columns, memory = zip(*(box for part in parts for box in part.boxes()))
-    return Blocks(*columns, memory=memory, keep=[part.view.keep for part in parts], device=device)
+    blocks = Blocks(*columns, memory=memory, keep=[part.view.keep for part in parts], device=device)
+    blocks._watched = _watched(parts)
+    return blocks
+
+
+def _watched(parts: list[_Part]) -> Watched:
+    return [(part.name, part.view.pointer, part.view.address) for part in parts if part.view.pointer]
 
 
 def bind(layout: Layout, named: Bindable, written: bool, cast: Any = None) -> Binding:
     """Fits tensors to a layout. Raises TensorError, which names the tensor."""
     if isinstance(named, (Pieces, Blocks)):
-        return Binding(named, [])
+        return Binding(named, named._watched if isinstance(named, Blocks) else [])
     parts = _ordered(layout, named, written, cast)
     device = _one_device(parts)
     begin = np.array([part.view.address for part in parts], np.uint64)
     size = np.array([part.view.bytes for part in parts], np.uint64)
     if written:
         _check_written(parts, begin, size)
-    watched = [(p.name, p.view.pointer, p.view.address) for p in parts if p.view.pointer]
     if any(part.cast for part in parts):
-        return Binding(_by_blocks(parts, device), watched)
+        return Binding(_by_blocks(parts, device), _watched(parts))
     pieces = Pieces(
         np.array([part.number for part in parts], np.uint64),
         np.array([part.first for part in parts], np.uint64),
@@ -253,4 +262,4 @@ def bind(layout: Layout, named: Bindable, written: bool, cast: Any = None) -> Bi
         [part.view.keep for part in parts],
         device,
     )
-    return Binding(pieces, watched)
+    return Binding(pieces, _watched(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any, Iterator, Mapping
 import torch
 
 from . import _dtypes
-from ._binding import Blocks, check_dtype
+from ._binding import Blocks, Watched, check_dtype
 from ._layout import Layout
 from .errors import TensorError
 
@@ -23,6 +24,10 @@ def local_of(tensor: Any) -> torch.Tensor:
     with torch.no_grad():
         local: torch.Tensor = tensor.to_local() if is_dtensor(tensor) else tensor
     return local.detach()
+
+
+def _address(tensor: Any) -> int:
+    return local_of(tensor).data_ptr()
 
 
 def are_sharded(named: Mapping[str, Any]) -> bool:
@@ -106,6 +111,7 @@ def part(
     layout = layout or _layout_of(named, cast)
     rows: list[tuple[int, ...]] = []
     keep = []
+    watched: Watched = []
     memory: list[str | None] = []
     for name, tensor in named.items():
         number = _number_of(layout, name, tensor, cast, contributed)
@@ -118,6 +124,7 @@ def part(
         if not local.is_contiguous():
             raise TensorError(name, "its local part is not contiguous")
         keep.append(local)
+        watched.append((name, partial(_address, tensor), local.data_ptr()))
         for *box, first in _boxes(tuple(tensor.shape), sizes, begin):
             rows.append((number, *box, local.data_ptr() + first * local.element_size()))
             memory.append(_dtypes.required(local.dtype) if layout.tensors[number].dtype == "BF16" else None)
@@ -125,4 +132,6 @@ def part(
     if len(devices) > 1:
         raise TensorError(next(iter(named)), f"the tensors are on {' and '.join(devices)}: bind one device's")
     columns = list(zip(*rows)) if rows else [()] * 6
-    return layout, Blocks(*columns, memory=memory, keep=keep, device=devices[0] if devices else "cpu")
+    blocks = Blocks(*columns, memory=memory, keep=keep, device=devices[0] if devices else "cpu")
+    blocks._watched = watched
+    return layout, blocks
