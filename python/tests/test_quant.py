@@ -17,6 +17,7 @@ from support import BOUND, quiet
 
 import weft
 import weft.quant
+from weft import _binding
 from weft.quant import RULES, Recast, _numpy, _rules
 from weft.quant._tensor import CastTensor
 
@@ -379,6 +380,9 @@ class Refusals(unittest.TestCase):
             weft.quant.view(layout, {"v": np.zeros(4, np.float32)})
         with self.assertRaisesRegex(weft.TensorError, "its shape is"):
             weft.quant.view(layout, {"fp8/w": weft.Typed(np.zeros((4, 5), np.uint8), "F8_E4M3")})
+        with self.assertRaisesRegex(weft.TensorError, "elements are F32, the layout has BF16"):
+            weft.quant.view(layout, {"w": np.zeros((4, 4), np.float32)})
+        self.assertEqual(len(weft.quant.view(layout, {})), 0)
         with self.assertRaisesRegex(ValueError, "no set"):
             weft.quant.part(layout, "int4")
         with self.assertRaisesRegex(ValueError, "no fp8 set"):
@@ -400,6 +404,18 @@ class Refusals(unittest.TestCase):
             cast.update()
         with self.assertRaisesRegex(weft.TensorError, "on the device meta"):
             weft.quant.Cast({"w": torch.empty((4, 4), device="meta", dtype=torch.bfloat16)}, "fp8-tensor-f32/1", "w")
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    def test_a_view_whose_tensor_got_other_memory_is_named(self):
+        import torch
+
+        layout = weft.Layout(weft.quant.Cast({"w": bf16(bell(4, 4, 1))}, "fp8-tensor-f32/1", "w").named)
+        served = torch.zeros(4, 4, dtype=torch.bfloat16)
+        bound = _binding.bind(layout, weft.quant.view(layout, {"w": served}), True)
+        bound.check_still_there()
+        served.data = served.data.clone()
+        with self.assertRaisesRegex(weft.TensorError, "'w': moved since bind"):
+            bound.check_still_there()
 
 
 if __name__ == "__main__":

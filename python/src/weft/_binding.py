@@ -232,7 +232,7 @@ def held(named: Any) -> Any:
 
 
 def _by_blocks(parts: list[_Part], device: str) -> Blocks:
-    *columns, memory = zip(*(box for part in parts for box in part.boxes()))
+    *columns, memory = zip(*(box for part in parts for box in part.boxes())) if parts else [()] * 7
     blocks = Blocks(*columns, memory=memory, keep=[part.view.keep for part in parts], device=device)
     blocks._watched = _watched(parts)
     return blocks

@@ -174,7 +174,7 @@ def view(layout: Layout, named: Named) -> Blocks:
         if name not in layout.index:
             raise TensorError(name, "the layout does not have it")
         number = layout.index[name]
-        parts += [one for one in _binding._parts_of(layout.tensors[number], number, tensor, True, False) if one.count]
+        parts += [one for one in _binding._parts_of(layout.tensors[number], number, tensor, True, None) if one.count]
     begin = np.array([one.view.address for one in parts], np.uint64)
     _binding._check_written(parts, begin, np.array([one.view.bytes for one in parts], np.uint64))
     return _binding._by_blocks(parts, _binding._one_device(parts))
