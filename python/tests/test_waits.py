@@ -128,6 +128,13 @@ class Interruptible(unittest.TestCase):
         self.assertEqual(begun, [])
 
 
+class Deadlines(unittest.TestCase):
+    def test_milliseconds_are_those_that_c_takes(self):
+        for seconds, ms in ((0, 0), (-1, 0), (1e-9, 1), (0.0501, 51), (1e9, 2**32 - 1), (float("inf"), 2**32 - 1)):
+            self.assertEqual(_wait.ms_of(seconds), ms)
+        self.assertEqual(_wait.Deadline(float("inf")).slice(), _wait.SLICE_MS)
+
+
 class Interrupted(unittest.TestCase):
     def test_another_thread_ends_a_wait_and_the_gil_is_free_meanwhile(self):
         with pair() as (trainer, rollout):

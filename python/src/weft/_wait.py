@@ -12,7 +12,7 @@ SLICE_MS = 50  # the longest that one call of C waits: Ctrl-C is late by that mu
 
 def ms_of(seconds: float) -> int:
     """Milliseconds, rounded up; at most what weft.h takes."""
-    return min(max(0, math.ceil(seconds * 1000)), 0xFFFFFFFF)
+    return math.ceil(min(max(0.0, seconds * 1000), 0xFFFFFFFF))
 
 
 class Deadline:
