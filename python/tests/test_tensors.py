@@ -127,7 +127,8 @@ class Refused(unittest.TestCase):
         self.refused("the layout has it, and it was not given", {"x": x}, layout)
         self.refused("parts hold 5 elements", {"w": [np.zeros(5, np.float32)], "x": x}, layout)
         self.refused("does not have it", {"x": x, "w": x}, weft.Layout.of([("x", "F32", (4,))]))
-        self.refused("another order", {"w": np.zeros((2, 3), ">f4"), "x": x}, layout)
+        for turned in (np.zeros((2, 3), ">f4"), memoryview(np.zeros((2, 3), ">f4")), Cuda(typestr=">f4")):
+            self.refused("another order", {"w": turned, "x": x}, layout)
         self.refused("no dtype for complex128", {"w": np.zeros((2, 3), complex), "x": x}, layout)
         self.refused("a dict is no tensor", {"w": {}, "x": x}, layout)
         self.refused("on cuda, and tensor 'v' on cpu", {"v": x, "w": Cuda()})

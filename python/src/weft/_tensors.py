@@ -52,6 +52,8 @@ def _dtype(name: str, dtype: Any) -> str:
     found = _dtypes.name_of(dtype)
     if found is None:
         raise TensorError(name, f"weft has no dtype for {dtype}; bind its bits as unsigned integers by weft.Typed")
+    if isinstance(dtype, np.dtype) and not dtype.isnative:
+        raise TensorError(name, f"its bytes are in another order than this host's ({dtype.str})")
     return found
 
 
@@ -94,8 +96,6 @@ def _of_torch(name: str, x: Any) -> View:
 def _of_numpy(name: str, x: np.ndarray) -> View:
     if not x.flags.c_contiguous:
         raise _not_contiguous(name, x.shape, x.strides)
-    if not x.dtype.isnative:
-        raise TensorError(name, f"its bytes are in another order than this host's ({x.dtype.str})")
     address, readonly = x.__array_interface__["data"]
     return View(_dtype(name, x.dtype), x.shape, address, x, readonly=readonly)
 
