@@ -161,6 +161,9 @@ class Refused(unittest.TestCase):
     def test_layouts(self):
         self.assertRaisesRegex(weft.CallError, "given twice", weft.Layout, [("w", bytearray(1)), ("w", bytearray(1))])
         self.assertRaises(weft.CallError, weft.Layout, {"": bytearray(1)})
+        self.assertRaisesRegex(weft.CallError, "a str is neither", weft.Layout, "model")
+        self.assertRaisesRegex(weft.CallError, "a float is neither", weft.Layout, 1.0)
+        self.assertRaisesRegex(weft.CallError, "gives its pairs once", weft.Layout, iter(()))
         self.assertRaises(weft.CallError, weft.Trainer, site(), log=quiet)
         one = weft.Layout({"w": np.zeros((2, 3), np.float32)})
         self.assertEqual(one, weft.Layout.of([("w", "float32", (2, 3))]))

@@ -11,7 +11,7 @@ from . import _dtypes, _tensors, _wait
 from ._library import check, ffi, lib, text_of
 from ._records import hex_of
 from ._site import Site
-from .errors import TensorError
+from .errors import CallError, TensorError
 
 Named = Union[Mapping[str, Any], Iterable["tuple[str, Any]"]]
 
@@ -28,6 +28,13 @@ def mapping_of(named: Named) -> dict[str, Any]:
     """Names with tensors, of a mapping or of pairs such as `model.named_parameters()`."""
     if isinstance(named, Mapping):
         return dict(named)
+    if isinstance(named, str) or hasattr(named, "named_parameters") or not isinstance(named, Iterable):
+        raise CallError(
+            f"a {type(named).__name__} is neither a mapping from name to tensor nor pairs of both, such as "
+            "model.named_parameters(); weft.torch takes models",
+            lib.WEFT_E_ARGUMENT,
+            "argument",
+        )
     tensors: dict[str, Any] = {}
     for name, tensor in named:
         if name in tensors:
@@ -63,6 +70,9 @@ class Layout:
 
     def __init__(self, named: Named, cast: Any = None) -> None:
         views = [(name, _tensors.read(name, tensor)) for name, tensor in mapping_of(named).items()]
+        if not views:
+            raise CallError("there are no tensors: a generator, such as model.named_parameters(), gives its pairs once",
+                            lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
         of_f32 = _dtypes.of_cast(cast) or "F32"
         self._take([TensorSpec(name, of_f32 if v.dtype == "F32" else v.dtype, v.shape) for name, v in views])
 
