@@ -171,6 +171,13 @@ class Refused(unittest.TestCase):
         self.assertEqual((len(one), one.bytes, one.tensors), (1, 24, (_layout.TensorSpec("w", "F32", (2, 3)),)))
         self.assertEqual(len({one, weft.Layout.of(one.tensors)}), 1)
 
+    def test_strides_are_rows_of_pairs(self):
+        for strides in ((4, 256), [(4, 256, 1)], [(1, 1)] * 4):
+            with self.assertRaisesRegex(ValueError, "row_strides of shape .* up to three"):
+                weft.Blocks([0, 0], [0, 4], 4, 0, 8, 4096, row_strides=strides)
+        one = weft.Blocks([0, 0], [0, 4], 4, 0, 8, 4096, row_strides=[(4, 256)]).table
+        self.assertEqual(one["row"][1].tolist(), [(4, 256), (0, 0), (0, 0)])
+
     def test_c_has_the_last_word(self):
         with self.assertRaisesRegex(weft.CallError, "w"):
             weft.Trainer(site(), weft.Pieces(0, 0, 5, 4096), layout=weft.Layout.of([("w", "F32", (6,))]), log=quiet)

@@ -84,6 +84,8 @@ class Blocks:
         for name, strides in (("row", row_strides), ("column", column_strides)):
             if strides is not None:
                 pairs = np.asarray(strides, np.uint64)
+                if pairs.ndim < 2 or pairs.shape[-1] != 2 or pairs.shape[-2] > 3:
+                    raise ValueError(f"{name}_strides of shape {pairs.shape}: give rows of up to three (extent, bytes)")
                 pairs = np.broadcast_to(pairs, (len(self.table), *pairs.shape[-2:]))
                 self.table[name]["extent"][:, : pairs.shape[1]] = pairs[..., 0]
                 self.table[name]["stride"][:, : pairs.shape[1]] = pairs[..., 1]
