@@ -220,6 +220,10 @@ class Casts(unittest.TestCase):
         self.assertNotIn("cast", str(caught.exception))
         with self.assertRaisesRegex(ValueError, "float32 can be read as bf16 alone"):
             weft.Trainer(site(), {"w": torch.zeros(4)}, cast="f16", log=quiet)
+        with self.assertRaisesRegex(ValueError, "float32 can be read as bf16 alone"):
+            weft.Trainer(site(), {"w": torch.zeros(4)}, layout=weft.Layout.of([("w", "F32", (4,))]), cast="f16")
+        with self.assertRaisesRegex(weft.CallError, "a Linear is neither a mapping .* weft.torch takes models"):
+            weft.Trainer(site(), torch.nn.Linear(2, 2), log=quiet)
         master = torch.zeros(4)
         blocks = weft.Blocks(0, 0, 1, 0, 4, master.data_ptr(), memory="F32", keep=master)
         with self.assertRaisesRegex(weft.CallError, "memory F32 under a layout of BF16 is read by trainers alone"):

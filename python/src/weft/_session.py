@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import Any, AsyncIterator, Callable, Iterator, Optional, Sequence, Tuple
 
-from . import _binding, _records, _wait
+from . import _binding, _dtypes, _records, _wait
 from ._aside import aside
 from ._callbacks import Carrier, log_callback
 from ._handle import Handle
@@ -81,7 +81,7 @@ class Session:
         if layout is None and (named is None or isinstance(named, (_binding.Pieces, _binding.Blocks))):
             raise CallError("give the layout: it cannot be read from no tensors", lib.WEFT_E_ARGUMENT, "argument")
         self.site = Site.of(site)
-        self._cast = cast
+        self._cast = _dtypes.of_cast(cast)
         self.layout = layout if layout is not None else Layout(named, cast)  # type: ignore[arg-type]
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
