@@ -16,7 +16,7 @@ import support
 from support import BOUND, change, pair, quiet, site, take, weights
 
 import weft
-from weft import _library, _wait
+from weft import _aside, _library, _wait
 
 SOON = 20.0  # seconds: far more than a slice, far less than any of the waits
 
@@ -80,6 +80,8 @@ class CtrlC(unittest.TestCase):
                 self.assertEqual(staged.kind, "snapshot")
                 self.ends(lambda: rollout.commit(staged))
                 self.assertIsNone(rollout.held)
+                self.assertFalse(rollout._handle.take_interrupt())  # the next wait is not ended too
+                self.assertFalse(rollout._takes_snapshot)
 
 
 class Interruptible(unittest.TestCase):
@@ -155,6 +157,18 @@ class Interrupted(unittest.TestCase):
                     wait()
                 self.assertLess(time.monotonic() - start, SOON)
 
+    def test_an_interrupt_ends_one_wait(self):
+        with pair() as (trainer, rollout):
+            for wait in (lambda: list(rollout.events(timeout=None)), lambda: rollout.staged(timeout=None)):
+                threading.Timer(0.2, rollout.interrupt).start()
+                with contextlib.suppress(weft.TimeoutExpired):
+                    wait()
+                self.assertIsNone(rollout.staged(timeout=0.2))
+            trainer.interrupt()
+            for text in ("interrupted", "is not held by b"):
+                with self.assertRaisesRegex(weft.TimeoutExpired, text):
+                    trainer.wait(0, ["b"], 0.0)
+
     def test_close_in_the_way_of_a_call_closes_nothing(self):
         with pair() as (trainer, rollout):
             waiter = threading.Thread(target=rollout.staged, args=(1.0,))
@@ -201,6 +215,40 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             self.assertIsNone(rollout.staged())
             with self.assertRaises(asyncio.TimeoutError):
                 await asyncio.wait_for(rollout.staged_async(), 0.2)
+
+    async def test_a_cancelled_wait_that_ends_by_itself_leaves_the_next_one_alone(self):
+        with pair() as (trainer, rollout):
+            plain = rollout.staged
+
+            def staged(timeout):
+                result = plain(0.0)
+                time.sleep(0.3)  # the task is cancelled now, and the wait has its result
+                return result
+
+            with mock.patch.object(rollout, "staged", staged):
+                task = asyncio.create_task(rollout.staged_async(BOUND))
+                await asyncio.sleep(0.1)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+            self.assertIsNone(await rollout.staged_async(0.2))
+
+    async def test_a_task_that_is_cancelled_twice_leaves_when_the_call_is_over(self):
+        begun, ended = threading.Event(), []
+
+        def call():
+            begun.set()
+            time.sleep(0.5)
+            ended.append(True)
+
+        task = asyncio.create_task(_aside.aside(call))
+        await asyncio.to_thread(begun.wait) if hasattr(asyncio, "to_thread") else await asyncio.sleep(0.2)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0.05)
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        self.assertTrue(ended)
 
 
 class Processes(unittest.TestCase):

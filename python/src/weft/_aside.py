@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, Callable, TypeVar
 
 Result = TypeVar("Result")
@@ -18,7 +19,9 @@ async def aside(call: Callable[[], Result], cancel: Callable[[], Any] | None = N
         if not future.done():
             if cancel:
                 cancel()
-            await asyncio.wait([future])
+            while not future.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
         if not future.cancelled():
             future.exception()  # taken, so that nobody is told of it later
         raise

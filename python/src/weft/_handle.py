@@ -25,6 +25,7 @@ class Handle:
         self._users = 0
         self._idle = threading.Condition(self._lock)
         self._closed = False
+        self._interrupted = False
         _live.add(self)
 
     @property
@@ -54,6 +55,17 @@ class Handle:
             if not self._users:
                 self._idle.notify_all()
 
+    def interrupt(self) -> None:
+        """Ends the wait that runs, or else the next one: C ends its slice, and the mark says that this is all."""
+        with self as session:
+            self._interrupted = True
+            lib.weft_interrupt(session)
+
+    def take_interrupt(self) -> bool:
+        """Whether interrupt() was called, and no wait ended by that so far."""
+        was, self._interrupted = self._interrupted, False
+        return was
+
     def close(self, patience: float = 0.0) -> None:
         """Closes the session, once. Waits so long for calls on other threads to end, and raises if they do not."""
         if self._closed or self.foreign():
@@ -82,8 +94,8 @@ def _close_all() -> None:
     for handle in list(_live):
         if handle.closed or handle.foreign():
             continue
-        lib.weft_interrupt(handle._pointer)
         try:
+            handle.interrupt()
             handle.close(patience=1.0)
         except Error:
             pass

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable
 
 from . import _binding, _records, _wait
 from ._aside import aside
 from ._layout import Layout
 from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
-from ._session import Log, Session, Sources, _boxes
-
-
-Result = TypeVar("Result")
+from ._session import Log, Result, Session, Sources, _boxes
 
 
 class Rollout(Session):
@@ -110,7 +107,8 @@ class Rollout(Session):
                 status = call(session, deadline.slice())
                 if status == lib.WEFT_OK:
                     return result()
-                error = None if status == lib.WEFT_AGAIN else failure(status)
+                # An interrupt that C tells of may have ended another wait: the handle's mark says.
+                error = None if status in (lib.WEFT_AGAIN, lib.WEFT_E_TIMEOUT) else failure(status)
             self._check_interrupt()
             over = deadline.passed()
             if error and (over or not _is_absence(status)):
@@ -136,11 +134,15 @@ class Rollout(Session):
                 check(lib.weft_commit(session, number, where, lib.WEFT_COMMIT_HOLD if hold else 0, held))
 
         self._takes_snapshot = self._is_snapshot()
-        if self._takes_snapshot:
-            _wait.interruptible(commit, self.interrupt)
-        else:
-            commit()
-        self._takes_snapshot = False
+        try:
+            if self._takes_snapshot:
+                _wait.interruptible(commit, self.interrupt)
+            else:
+                commit()
+        finally:
+            if self._takes_snapshot:
+                self._handle.take_interrupt()  # it was for this call
+            self._takes_snapshot = False
         return _records.version_of(held)
 
     def settle(self, keep: bool, *, stream: Any = None) -> Version:
@@ -169,7 +171,7 @@ class Rollout(Session):
 
     async def staged_async(self, timeout: float | None = None) -> Staged | None:
         """staged() for asyncio. A cancelled task ends the wait."""
-        return await aside(lambda: self.staged(timeout), self.interrupt)
+        return await self._aside(lambda: self.staged(timeout))
 
     async def commit_async(self, version: int | Staged, *, stream: Any = None) -> Version:
         """commit() on a thread, so that the event loop goes on. A cancelled task ends a snapshot's transfer."""

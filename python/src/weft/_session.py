@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import warnings
-from typing import Any, AsyncIterator, Callable, Iterator, Optional, Sequence, Tuple
+from typing import Any, AsyncIterator, Callable, Iterator, Optional, Sequence, Tuple, TypeVar
 
 from . import _binding, _dtypes, _records, _wait
 from ._aside import aside
@@ -17,7 +18,7 @@ from ._site import Site
 from .errors import CallError, ClosedError, Error, TensorError
 
 Log = Callable[[str, str], Any]
-
+Result = TypeVar("Result")
 
 Sources = Sequence[Tuple[Optional[str], Any]]  # address, slices
 
@@ -86,7 +87,6 @@ class Session:
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
-        self._interrupted = False
         options, _kept = _options(self._on_line, slices, sources, values)
         self._handle = Handle(self._open(open_, options), what)
 
@@ -212,15 +212,13 @@ class Session:
             if event is not None:
                 yield event
                 deadline = _wait.Deadline(timeout)
-            elif deadline.passed() or self._take_interrupt():
+            elif deadline.passed() or self._handle.take_interrupt():
                 return
             else:
                 self._rest(deadline)
 
     async def events_async(self) -> AsyncIterator[Event]:
         """Events as they come, until the session is closed."""
-        import asyncio
-
         while not self._handle.closed:
             try:
                 event = self._event()
@@ -257,17 +255,19 @@ class Session:
 
     def interrupt(self) -> None:
         """Ends the wait that is running on another thread, or else the next one, with TimeoutExpired. Any thread."""
-        with self._handle as session:
-            self._interrupted = True
-            lib.weft_interrupt(session)
-
-    def _take_interrupt(self) -> bool:
-        was, self._interrupted = self._interrupted, False
-        return was
+        self._handle.interrupt()
 
     def _check_interrupt(self) -> None:
-        if self._take_interrupt():
+        if self._handle.take_interrupt():
             raise failure(lib.WEFT_E_TIMEOUT, "the wait was interrupted")
+
+    async def _aside(self, wait: Callable[[], Result]) -> Result:
+        """A wait on a thread. A cancelled task ends it, and none after it."""
+        try:
+            return await aside(wait, self.interrupt)
+        except asyncio.CancelledError:
+            self._handle.take_interrupt()
+            raise
 
     @property
     def closed(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Iterable
 from . import _binding, _records, _wait
 from ._aside import aside
 from ._layout import Layout
-from ._library import NULL, check, ffi, lib, sized
+from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Update
 from ._session import Log, Session, _bytes_of, _boxes
 
@@ -75,10 +75,14 @@ class Trainer(Session):
         while True:
             with self._handle as session:
                 status = lib.weft_wait(session, version, array, len(names), deadline.slice())
-                if status != lib.WEFT_E_TIMEOUT or deadline.passed():
-                    check(status)
-                    return
-            self._check_interrupt()
+                over = status != lib.WEFT_E_TIMEOUT or deadline.passed()
+                error = failure(status) if over and status < 0 else None
+            if status == lib.WEFT_E_TIMEOUT:
+                self._check_interrupt()
+            if error:
+                raise error
+            if over:
+                return
 
     async def publish_async(self, version: int, *, stream: Any = None, attachment: Any = None) -> Update:
         """publish() on a thread, so that the event loop goes on."""
@@ -86,7 +90,7 @@ class Trainer(Session):
 
     async def wait_async(self, version: int, peers: Iterable[str] | None = None, timeout: float | None = None) -> None:
         """wait() for asyncio. A cancelled task ends the wait."""
-        await aside(lambda: self.wait(version, peers, timeout), self.interrupt)
+        await self._aside(lambda: self.wait(version, peers, timeout))
 
     def __repr__(self) -> str:
         return f"<Trainer of {self.layout!r}{', closed' if self.closed else ''}>"
