@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 import unittest
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -16,7 +18,7 @@ import support
 from support import BOUND, change, pair, quiet, site, take, weights
 
 import weft
-from weft import _aside, _library, _wait
+from weft import _aside, _library, _session, _wait
 
 SOON = 20.0  # seconds: far more than a slice, far less than any of the waits
 
@@ -70,6 +72,26 @@ class CtrlC(unittest.TestCase):
     def test_an_open_that_waits_for_its_interface(self):
         away = site(provider="tcp", trainer__address="weft-is-away")
         self.ends(lambda: weft.Trainer(away, weights(), log=quiet))
+
+    def test_an_open_that_is_left_owns_what_c_reads(self):
+        begun, leave, kept = threading.Event(), threading.Event(), []
+
+        def open_(site, layout, options, out):
+            begun.set()
+            leave.wait(BOUND)
+            return _library.lib.WEFT_E_STATE
+
+        def opened():
+            layout = weft.Layout(weights())
+            parts = [np.zeros(1, weft._binding.SLICE) for _ in range(2)]
+            kept.extend(weakref.ref(part) for part in parts)
+            _session.Session(site(), None, layout, open_, "slow", quiet, parts[0], [(None, parts[1])])
+
+        self.ends(opened)
+        gc.collect()
+        self.assertTrue(begun.is_set())
+        self.assertTrue(all(part() is not None for part in kept))
+        leave.set()
 
     def test_a_snapshot_that_comes_slowly(self):
         trained = {"w": np.random.default_rng(1).standard_normal(1 << 22, np.float32)}

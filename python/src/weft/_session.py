@@ -32,11 +32,14 @@ def _options(log: Any, slices: Any, sources: Sources, values: dict[str, int]) ->
     if log is not None:
         options.log = log
     if slices is not None:
-        options.slices, options.slice_count = ffi.from_buffer("weft_slice[]", slices), len(slices)
+        keep.append(ffi.from_buffer("weft_slice[]", slices))
+        options.slices, options.slice_count = keep[-1], len(slices)
     array = ffi.new("weft_trainer_source[]", len(sources))
     for source, (address, own) in zip(array, sources):
-        keep.append((own, NULL if address is None else ffi.new("char[]", address.encode())))
-        source.slices, source.slice_count, source.address = ffi.from_buffer("weft_slice[]", own), len(own), keep[-1][1]
+        word = NULL if address is None else ffi.new("char[]", address.encode())
+        boxes = ffi.from_buffer("weft_slice[]", own)
+        source.slices, source.slice_count, source.address = boxes, len(own), word
+        keep += [word, boxes]
     options.sources, options.source_count = array, len(sources)
     return options, [array, keep]
 
@@ -87,13 +90,13 @@ class Session:
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
-        options, _kept = _options(self._on_line, slices, sources, values)
-        self._handle = Handle(self._open(open_, options), what)
+        self._handle = Handle(self._open(open_, _options(self._on_line, slices, sources, values)), what)
 
-    def _open(self, open_: Callable[[Any, Any, Any, Any], int], options: Any) -> Any:
+    def _open(self, open_: Callable[[Any, Any, Any, Any], int], given: tuple[Any, list[Any]]) -> Any:
         out = ffi.new("weft_session **")
 
         def call() -> Any:
+            options, _kept = given  # held here, because Ctrl-C leaves the call to end by itself
             check(open_(self.site._pointer, self.layout._pointer, options, out))
             return out[0]
 
