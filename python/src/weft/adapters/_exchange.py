@@ -134,3 +134,37 @@ class Receiver:
     def close(self) -> None:
         if self._rollout:
             self._rollout.close()
+
+
+class End:
+    """What a checkpoint engine has in each worker: a sender that rank 0 of the trainer uses, and a receiver that a
+    rollout opens with the first version.
+
+    site     path or text of a site. `[trainer] listen` is the address of the trainer's rank 0
+    peer     rollouts join as PEER-rank-random, which a section [peer.PEER-*] admits
+    timeout  seconds that a rollout waits for a version
+    """
+
+    def __init__(self, site: str, peer: str, timeout: float) -> None:
+        self._site = site
+        self._peer = peer
+        self._timeout = timeout
+        self._sender = Sender(site)
+        self._receiver: Receiver | None = None
+        self._turn = self._sender.turn
+        self._rank = 0
+
+    def prepare(self) -> dict[str, Any]:
+        """What this end tells the others: its run, and the number that it published last."""
+        return self._sender.turn._asdict()
+
+    async def _receive(self, number: int) -> dict[str, torch.Tensor]:
+        if self._receiver is None:
+            self._receiver = Receiver(self._site, f"{self._peer}-{self._rank}-{secrets.token_hex(4)}")
+        return await self._receiver.receive(self._turn.run, number, self._timeout)
+
+    def close(self) -> None:
+        """Ends the sessions. The interpreter's end does that, too."""
+        self._sender.close()
+        if self._receiver:
+            self._receiver.close()

@@ -14,27 +14,24 @@ engine as NeMo-RL's other checkpoint engines do.
 
 from __future__ import annotations
 
-import secrets
 from typing import Any, AsyncGenerator, Iterable
 
 import torch
 from nemo_rl.utils.checkpoint_engines.base import CheckpointEngine
 
-from ._exchange import Receiver, Sender, Turn
+from ._exchange import End, Turn
 
 
 def _bytes_of(batch: list[tuple[str, torch.Tensor]]) -> int:
     return sum(tensor.numel() * tensor.element_size() for _, tensor in batch)
 
 
-class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
+class WeftCheckpointEngine(End, CheckpointEngine):  # type: ignore[misc]
     """One end: NeMo-RL makes one in each worker of the policy and of the rollouts.
 
     bucket_size          bytes of tensors that a rollout loads at a time
-    site                 path or text of a site. `[trainer] listen` is the address of the policy's rank 0
-    peer                 rollouts join as PEER-rank-random, which a section [peer.PEER-*] admits
-    timeout              seconds that a rollout waits for a version
     release_after_refit  NeMo-RL's: whether it calls finalize() after each refit. The sessions stay open in any case
+    site, peer and timeout are as for End. The trainer is the policy
     """
 
     def __init__(
@@ -46,18 +43,8 @@ class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
         timeout: float = 600.0,
         release_after_refit: bool = False,
     ) -> None:
+        super().__init__(site, peer, timeout)
         self._bucket_size = bucket_size
-        self._site = site
-        self._peer = peer
-        self._timeout = timeout
-        self._sender = Sender(site)
-        self._receiver: Receiver | None = None
-        self._turn = self._sender.turn
-        self._rank = 0
-
-    def prepare(self) -> dict[str, Any]:
-        """What this end tells the others: its run, and the number that it published last."""
-        return {"run": self._sender.turn.run, "last": self._sender.turn.last}
 
     def _take(self, metadata: list[dict[str, Any]], rank: int) -> None:
         self._turn = Turn(metadata[0]["run"], metadata[0]["last"])
@@ -93,20 +80,11 @@ class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
 
     async def receive_weight_batches(self) -> AsyncGenerator[list[tuple[str, torch.Tensor]], None]:
         """All tensors at the version of this refit, in batches of at most bucket_size bytes, or of one tensor."""
-        if self._receiver is None:
-            self._receiver = Receiver(self._site, f"{self._peer}-{self._rank}-{secrets.token_hex(4)}")
-        tensors = await self._receiver.receive(self._turn.run, self._next(), self._timeout)
         batch: list[tuple[str, torch.Tensor]] = []
-        for pair in tensors.items():
+        for pair in (await self._receive(self._next())).items():
             if batch and _bytes_of([*batch, pair]) > self._bucket_size:
                 yield batch
                 batch = []
             batch.append(pair)
         if batch:
             yield batch
-
-    def close(self) -> None:
-        """Ends the sessions. The interpreter's end does that, too."""
-        self._sender.close()
-        if self._receiver:
-            self._receiver.close()

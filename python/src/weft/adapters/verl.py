@@ -13,41 +13,28 @@ engine as verl's other checkpoint engines do.
 
 from __future__ import annotations
 
-import secrets
 from typing import Any, AsyncIterator, Iterable
 
 import torch
 from verl.checkpoint_engine import CheckpointEngine, CheckpointEngineRegistry
 
-from ._exchange import Receiver, Sender, Turn
+from ._exchange import End, Turn
 
 
 @CheckpointEngineRegistry.register("weft")
-class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
+class WeftCheckpointEngine(End, CheckpointEngine):  # type: ignore[misc]
     """One end: verl makes one in each worker of the actor, and one beside each worker of a rollout.
 
     bucket_size  verl's, and not used: weft cuts its own buckets
     is_master    whether this is the actor's rank 0, which publishes
-    site         path or text of a site. `[trainer] listen` is the address of the actor's rank 0
-    peer         rollouts join as PEER-rank-random, which a section [peer.PEER-*] admits
-    timeout      seconds that a rollout waits for a version
+    site, peer and timeout are as for End. The trainer is the actor
     """
 
     def __init__(
         self, bucket_size: int, is_master: bool = False, *, site: str, peer: str = "rollout", timeout: float = 600.0
     ) -> None:
+        super().__init__(site, peer, timeout)
         self._is_master = is_master
-        self._site = site
-        self._peer = peer
-        self._timeout = timeout
-        self._sender = Sender(site)
-        self._receiver: Receiver | None = None
-        self._turn = self._sender.turn
-        self._rank = 0
-
-    def prepare(self) -> dict[str, Any]:
-        """What this end tells the others: its run, and the number that it published last."""
-        return self._sender.turn._asdict()
 
     @classmethod
     def build_topology(
@@ -84,15 +71,5 @@ class WeftCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
 
     async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, torch.Tensor]]:
         """All tensors at the version that the actor publishes in this step."""
-        if self._receiver is None:
-            self._receiver = Receiver(self._site, f"{self._peer}-{self._rank}-{secrets.token_hex(4)}")
-        number = self._turn.number(global_steps)
-        tensors = await self._receiver.receive(self._turn.run, number, self._timeout)
-        for pair in tensors.items():
+        for pair in (await self._receive(self._turn.number(global_steps))).items():
             yield pair
-
-    def close(self) -> None:
-        """Ends the sessions. The interpreter's end does that, too."""
-        self._sender.close()
-        if self._receiver:
-            self._receiver.close()
