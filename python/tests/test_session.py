@@ -213,10 +213,14 @@ with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b"
     def test_weights_that_moved_are_bound_again(self):
         trained, served = weights(), weights()
         with pair(trained, served) as (trainer, rollout):
-            moved = {
-                name: weft.Typed(t.array.copy(), t.dtype) if isinstance(t, weft.Typed) else t.copy()
-                for name, t in served.items()
-            }
+
+            def elsewhere(named):
+                return {
+                    name: weft.Typed(t.array.copy(), t.dtype) if isinstance(t, weft.Typed) else t.copy()
+                    for name, t in named.items()
+                }
+
+            moved = elsewhere(served)
             rollout.bind(moved)
             with self.assertRaises(weft.VersionError):
                 rollout.bind(weights(9))
@@ -224,6 +228,13 @@ with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b"
             trainer.publish(1)
             take(rollout, 1)
             self.assertTrue(same(trained, moved))
+            change(trained, 2)
+            trainer.publish(2)
+            self.assertEqual(rollout.staged(BOUND).version, 2)
+            again = elsewhere(moved)
+            rollout.bind(iter(again.items()))
+            take(rollout, 2)  # what was staged for the old addresses came again
+            self.assertTrue(same(trained, again))
 
     def test_an_engine_that_sleeps(self):
         trained, served = weights(), weights()

@@ -107,6 +107,30 @@ class Training(unittest.TestCase):
                 follower.rebind()
             self.assertFalse(publisher.trainer.closed)
 
+    def test_a_tensor_that_took_the_place_of_a_bound_one_is_named(self):
+        """load_state_dict(assign=True) does so: what was bound stays where it is, and the module has another."""
+        model, served = Model(), Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+        def replace(module):
+            module.norm.weight = torch.nn.Parameter(module.norm.weight.detach().clone())
+
+        with weft.torch.publish_after(optimizer, model, site(), log=quiet) as publisher:
+            with weft.torch.follow(served, site(publisher.trainer), "a", log=quiet) as follower:
+                step(model, optimizer)
+                replace(served)
+                with self.assertRaisesRegex(weft.TensorError, "another tensor .* call rebind") as caught:
+                    follower.until(1, BOUND)
+                self.assertEqual(caught.exception.tensor, "norm.weight")
+                follower.rebind()
+                follower.until(1, BOUND)
+                self.assertEqual(bits(model), bits(served))
+                replace(model)
+                with self.assertRaisesRegex(weft.TensorError, "another tensor .* call rebind"):
+                    publisher.publish()
+                publisher.rebind()
+                self.assertEqual(publisher.publish().changed, 0)
+
     def test_memory_that_was_given_up_is_not_read(self):
         weight = torch.nn.Parameter(torch.zeros(1 << 16))
         with weft.Trainer(site(), {"w": weight}, log=quiet) as trainer:

@@ -10,6 +10,7 @@ from ._layout import Layout
 from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
 from ._session import Log, Result, Session, Sources, _boxes
+from .errors import CallError
 
 
 class Rollout(Session):
@@ -61,8 +62,16 @@ class Rollout(Session):
         self._bind_or_close(named, attachment, empty)
 
     def bind(self, named: _binding.Bindable, attachment: Any = None, empty: bool = False) -> None:
-        """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights."""
-        self._bind(named, attachment, empty)
+        """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights. A
+        version that is staged then is dropped, and comes again."""
+        named = _binding.held(named)
+        try:
+            self._bind(named, attachment, empty)
+        except CallError as error:
+            if error.status != lib.WEFT_E_STATE or self._binding is None:
+                raise
+            self.unbind()  # what is staged was decoded for the old addresses
+            self._bind(named, attachment, empty)
 
     def unbind(self) -> None:
         """Lets go of the tensors, for an engine that gives their memory away while it sleeps. After the call weft touches

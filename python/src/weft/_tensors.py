@@ -69,7 +69,7 @@ def _not_contiguous(name: str, shape: Any, strides: Any) -> TensorError:
 
 def _torch_refusal(x: Any) -> str | None:
     if hasattr(x, "placements"):
-        return "a DTensor: shards of a tensor cannot be bound yet, bind full tensors"
+        return "a DTensor, a part of a tensor: bind what weft.torch.holding() or view() gives, or full tensors"
     if x.device.type == "meta":
         return "on the device meta: it has no memory yet"
     if str(x.layout) != "torch.strided":

@@ -25,6 +25,7 @@ from ._records import Staged, Update, Version
 from ._rollout import Rollout
 from ._site import Site
 from ._trainer import Trainer
+from .errors import TensorError
 
 __all__ = ["Follower", "Publisher", "follow", "holding", "named_tensors", "publish_after", "view"]
 
@@ -37,12 +38,24 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (str(local.device), local.data_ptr(), tuple(tensor.shape), tensor.dtype)
 
 
+def _state(model: Model) -> Mapping[str, Any]:
+    return model if isinstance(model, Mapping) else model.state_dict(keep_vars=True)
+
+
+def _check_same(model: Model, bound: Mapping[str, torch.Tensor]) -> None:
+    """Raises TensorError for the first bound tensor that is no longer the model's."""
+    state = _state(model)
+    for name, tensor in bound.items():
+        now = state.get(name)
+        if now is not tensor and (now is None or _place(now) != _place(tensor)):
+            raise TensorError(name, "the model has another tensor in its place since bind: call rebind()")
+
+
 def named_tensors(model: Model) -> dict[str, torch.Tensor]:
     """The tensors of a model's state: parameters and persistent buffers. Of tied tensors the first name stands."""
     named: dict[str, torch.Tensor] = {}
     seen: set[tuple[Any, ...]] = set()
-    state = model if isinstance(model, Mapping) else model.state_dict(keep_vars=True)
-    for name, tensor in state.items():
+    for name, tensor in _state(model).items():
         if not isinstance(tensor, torch.Tensor):
             continue
         if _dtensor.local_of(tensor).numel():
@@ -106,7 +119,7 @@ class Publisher:
         self._remove = _after_step(optimizer, self._on_step)
 
     def _open(self, site: Any, first_version: int, options: Any) -> Trainer | None:
-        named = named_tensors(self.model)
+        self._named = named = named_tensors(self.model)
         if not _dtensor.are_sharded(named):
             return Trainer(site, named, first_version=first_version, **options)
         layout, blocks = _dtensor.part(named, True, self._cast, options.pop("layout", None))
@@ -125,7 +138,9 @@ class Publisher:
 
     def publish(self) -> Update | None:
         """Publishes the weights of now as the next version, whatever `every` says. None: there is no session."""
-        self.last = self.trainer.publish(self.version + 1) if self.trainer else None
+        if self.trainer:
+            _check_same(self.model, self._named)
+            self.last = self.trainer.publish(self.version + 1)
         self.version += 1
         self._watch()
         return self.last
@@ -136,7 +151,7 @@ class Publisher:
         if self._idle < IDLE or self._warned:
             return
         self._warned = True
-        cause = _idle_cause(named_tensors(self.model), self._optimizer)
+        cause = _idle_cause(self._named, self._optimizer)
         warnings.warn(f"{IDLE} versions in a row changed nothing, up to {self.version}: {cause}", stacklevel=3)
 
     def wait(self, timeout: float | None = None) -> None:
@@ -150,6 +165,7 @@ class Publisher:
         if self.trainer:
             sharded = _dtensor.are_sharded(named)
             self.trainer.bind(_dtensor.part(named, True, self._cast, self._layout)[1] if sharded else named)
+        self._named = named
 
     def close(self) -> None:
         self._remove()
@@ -198,7 +214,7 @@ class Follower:
 
     def __init__(self, model: Model, site: Any, peer: str, options: Any) -> None:
         self.model = model
-        named = named_tensors(model)
+        self._named = named = named_tensors(model)
         if _dtensor.are_sharded(named):
             layout, blocks = _dtensor.part(named, False)
             self.rollout = Rollout(site, peer, blocks, layout=layout, view=True, **options)
@@ -218,6 +234,7 @@ class Follower:
         staged = self.rollout.staged(timeout)
         if staged is None:
             return None
+        _check_same(self.model, self._named)
         self.last = staged
         with torch.no_grad():
             return self.rollout.commit(staged)
@@ -237,6 +254,7 @@ class Follower:
         """After the model's tensors moved: binds the same weights where they are now."""
         named = named_tensors(self.model)
         self.rollout.bind(_dtensor.part(named, False)[1] if _dtensor.are_sharded(named) else named)
+        self._named = named
 
     def close(self) -> None:
         self.rollout.close()
