@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 import warnings
+from unittest import mock
 from pathlib import Path
 
 import support
@@ -517,6 +518,16 @@ class Sharded(unittest.TestCase):
         with self.assertRaises(weft.TensorError) as caught:
             self.ranks((2,), self.flat, weft.torch.holding)
         self.assertIn("partial sum", str(caught.exception))
+
+    def test_a_process_whose_part_is_refused_lets_the_others_go_on(self):
+        """The run is told to all before anything of one process alone can fail, so nobody waits for a broadcast."""
+        from torch.distributed.tensor import Partial
+
+        self.flat["rows"] = [Partial()]
+        drawn = mock.Mock(return_value=7)
+        with mock.patch.object(weft.torch, "_run", drawn), self.assertRaises(weft.TensorError):
+            self.ranks((2,), self.flat, lambda model: weft.torch.publish_after(None, model, site(), log=quiet))
+        drawn.assert_called_once_with()
 
     def test_processes_of_a_sharded_trainer(self):
         for kind, processes in (("fsdp", 2), ("tensor", 4), ("cast", 2)):

@@ -122,8 +122,8 @@ class Publisher:
         self._named = named = named_tensors(self.model)
         if not _dtensor.are_sharded(named):
             return Trainer(site, named, first_version=first_version, **options)
+        run = options.pop("run", 0) or _run()  # first, because all processes take part, and a part may be refused
         layout, blocks = _dtensor.part(named, True, self._cast, options.pop("layout", None))
-        run = options.pop("run", 0) or _run()
         source = options.pop("source", None)
         source = torch.distributed.get_rank() if source is None else source
         if not len(blocks):
