@@ -2,10 +2,12 @@
 
 import array
 import ctypes
+import gc
 import mmap
 import pickle
 import time
 import unittest
+import weakref
 
 import numpy as np
 import support
@@ -185,14 +187,18 @@ class Refused(unittest.TestCase):
 
 class Bound(unittest.TestCase):
     def test_memory_is_kept_as_long_as_it_is_bound(self):
-        trained = {"w": np.zeros(1 << 16, np.float32)}
-        with pair(trained, {"w": np.zeros(1 << 16, np.float32)}) as (trainer, rollout):
-            del trained
-            for version in (1, 2):
-                np.zeros(1 << 16, np.float32)[:] = version  # would take memory that was given back
-                trainer.publish(version)
-            self.assertEqual(trainer.stats().versions, 2)
-            take(rollout, 2)
+        for memory in (lambda: np.zeros(1 << 16, np.float32), lambda: [np.zeros(1 << 15, np.float32) for _ in "ab"]):
+            tensor = memory()
+            alive = [weakref.ref(part) for part in (tensor if isinstance(tensor, list) else [tensor])]
+            with weft.Trainer(
+                site(), {"w": tensor}, layout=weft.Layout.of([("w", "F32", (1 << 16,))]), log=quiet
+            ) as trainer:
+                del tensor
+                gc.collect()
+                self.assertTrue(all(part() is not None for part in alive))
+                trainer.publish(1)
+            gc.collect()
+            self.assertTrue(all(part() is None for part in alive))
 
     def test_tables_are_quick(self):
         """300,000 pieces, as engines with row cuts have: the bar is 10 ms on a machine that does nothing else."""
