@@ -191,6 +191,11 @@ class Interrupted(unittest.TestCase):
                 with self.assertRaisesRegex(weft.TimeoutExpired, text):
                     trainer.wait(0, ["b"], 0.0)
 
+    def test_a_single_name_is_no_list_of_letters(self):
+        with pair() as (trainer, rollout):
+            with self.assertRaisesRegex(weft.TimeoutExpired, "is not held by bb$"):
+                trainer.wait(0, "bb", 0.0)
+
     def test_close_in_the_way_of_a_call_closes_nothing(self):
         with pair() as (trainer, rollout):
             waiter = threading.Thread(target=rollout.staged, args=(1.0,))

@@ -57,18 +57,20 @@ class Trainer(Session):
         binding = self._bound()
         info, options = sized("weft_update_info"), NULL
         if attachment is not None:
-            options = sized("weft_publish_options")
-            options.attachment, options.attachment_bytes = _bytes_of(attachment)
+            options, (data, count) = sized("weft_publish_options"), _bytes_of(attachment)
+            options.attachment, options.attachment_bytes = data, count
         with self._handle as session:
             check(lib.weft_publish(session, version, self._stream(binding, stream), options, info))
         return _records.update_of(info)
 
-    def wait(self, version: int, peers: Iterable[str] | None = None, timeout: float | None = None) -> None:
-        """Waits until peers have proved that they hold the version: those named, or all that joined and are not lost.
+    def wait(self, version: int, peers: str | Iterable[str] | None = None, timeout: float | None = None) -> None:
+        """Waits until peers have proved that they hold the version: the one or those named, or all that joined and are
+        not lost.
 
         TimeoutExpired: the time passed, or interrupt(). PeerError: a named peer is lost, or every peer is. Ctrl-C ends
         the wait.
         """
+        peers = [peers] if isinstance(peers, str) else peers
         names = [] if peers is None else [ffi.new("char[]", peer.encode()) for peer in peers]
         array = NULL if peers is None else ffi.new("const char *[]", names)
         deadline = _wait.Deadline(timeout)
@@ -88,7 +90,9 @@ class Trainer(Session):
         """publish() on a thread, so that the event loop goes on."""
         return await aside(lambda: self.publish(version, stream=stream, attachment=attachment))
 
-    async def wait_async(self, version: int, peers: Iterable[str] | None = None, timeout: float | None = None) -> None:
+    async def wait_async(
+        self, version: int, peers: str | Iterable[str] | None = None, timeout: float | None = None
+    ) -> None:
         """wait() for asyncio. A cancelled task ends the wait."""
         await self._aside(lambda: self.wait(version, peers, timeout))
 
