@@ -322,6 +322,14 @@ class Telling(unittest.TestCase):
     def test_site_errors_name_line_and_key(self):
         with self.assertRaisesRegex(weft.CallError, r"site text:3.*sesion|site text.*sesion"):
             weft.Site("[trainer]\nlisten = 127.0.0.1:0\n[sesion]\n")
+        words = weft.Site("[trainer]\nlisten = 127.0.0.1:1\n[peer.a]\n")
+        for call in (
+            lambda: weft.Rollout(words, "q", weights(), log=quiet),
+            lambda: weft.Layout.fetch(words, "q"),
+            lambda: words.get("peer.provider", "q"),
+        ):
+            with self.assertRaisesRegex(weft.CallError, "site text.*'q'|'q'.*site text"):
+                call()
         with self.assertRaisesRegex(weft.CallError, "No such file"):
             weft.Site("/nowhere/site.ini")
         with self.assertRaisesRegex(weft.CallError, "nowhere.ini|journal"):

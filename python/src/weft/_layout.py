@@ -108,7 +108,8 @@ class Layout:
         ms = 0 if timeout is None else max(1, _wait.ms_of(timeout))
 
         def fetch() -> Any:
-            check(lib.weft_layout_fetch(held._pointer, name, ms, out))
+            with held.told():
+                check(lib.weft_layout_fetch(held._pointer, name, ms, out))
             return ffi.gc(out[0], lib.weft_layout_free)
 
         return cls._of_pointer(_wait.interruptible(fetch))

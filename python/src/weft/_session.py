@@ -97,7 +97,8 @@ class Session:
 
         def call() -> Any:
             options, _kept = given  # held here, because Ctrl-C leaves the call to end by itself
-            check(open_(self.site._pointer, self.layout._pointer, options, out))
+            with self.site.told():
+                check(open_(self.site._pointer, self.layout._pointer, options, out))
             return out[0]
 
         return _wait.interruptible(call, drop=lib.weft_close)

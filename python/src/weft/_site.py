@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from ._library import NULL, check, ffi, lib, text_of
 from .errors import Error
@@ -26,10 +27,29 @@ class Site:
 
     def __init__(self, source: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> None:
         words = [f"{key}={_word(value)}" for key, value in (overrides or {}).items()]
+        self._gone = ""  # path of a file that is no longer there, which errors call the site text
         if _is_text(source):
-            self._pointer = _load_text(str(source), words)
+            self._pointer = self._load_text(str(source), words)
         else:
             self._pointer = _load(os.fspath(source), words)
+
+    def _load_text(self, text: str, words: list[str]) -> Any:
+        with tempfile.NamedTemporaryFile("w", suffix=".ini", prefix="weft-", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            self._gone = file.name
+            with self.told():
+                return _load(file.name, words)
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Around calls whose errors name the site: a site of text has no path that a reader could open."""
+        try:
+            yield
+        except Error as error:
+            if self._gone:
+                error.args = (str(error).replace(self._gone, "site text"),)
+            raise
 
     @classmethod
     def of(cls, site: Any) -> Site:
@@ -40,7 +60,8 @@ class Site:
         """One resolved value as text, in the unit of conf/weft.ini: `get("peer.provider", "a")`."""
         room = ffi.new("char[]", 4096)
         name = NULL if peer is None else peer.encode()
-        check(lib.weft_site_get(self._pointer, name, key.encode(), room, len(room)))
+        with self.told():
+            check(lib.weft_site_get(self._pointer, name, key.encode(), room, len(room)))
         return text_of(room)
 
     @property
@@ -61,13 +82,3 @@ def _load(path: str, words: list[str]) -> Any:
     out = ffi.new("weft_site **")
     check(lib.weft_site_load(os.fsencode(path), ffi.new("const char *[]", lines) if lines else NULL, len(lines), out))
     return ffi.gc(out[0], lib.weft_site_free)
-
-
-def _load_text(text: str, words: list[str]) -> Any:
-    with tempfile.NamedTemporaryFile("w", suffix=".ini", prefix="weft-", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        try:
-            return _load(file.name, words)
-        except Error as error:
-            raise type(error)(str(error).replace(file.name, "site text"), error.status, error.name) from None
