@@ -240,7 +240,7 @@ class Loader(unittest.TestCase):
         follower = self.follow(engine)
         follower.update(0)
         before = bits(self.model)
-        with self.assertRaisesRegex(weft.TimeoutExpired, "version 9 did not come in 0.5 s"):
+        with self.assertRaisesRegex(weft.TimeoutExpired, "version 9 did not come in 0.5 s: .*process 0: "):
             follower.update(9, timeout=0.5)
         with self.assertRaisesRegex(weft.CallError, "commit: "):
             follower._send("commit", True, version=9, timeout=0.2)

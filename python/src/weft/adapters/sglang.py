@@ -96,10 +96,14 @@ class _Process:
         return self._held()
 
     def _stage(self, update: dict[str, Any]) -> str:
-        """Asks for a version. "staged" where every process has it; never waits."""
+        """Asks for a version. "staged" where every process has it, else why not; never waits."""
         self._follow_moves()
         self._core.start()
-        return "staged" if self._core.is_staged(update["version"]) else ""
+        try:
+            self._core.stage(Update(update["version"], 0.0))
+        except Error as error:
+            return str(error)
+        return "staged"
 
     def _commit(self, update: dict[str, Any]) -> str:
         self._follow_moves()
@@ -208,9 +212,10 @@ class Follower:
         """Brings the engine to a version, or to the trainer's newest one, and returns the label of what it holds then.
         While the version comes the engine generates. The commit flushes SGLang's cache of keys and values."""
         deadline = _wait.Deadline(timeout)
-        while self._send("stage", False, version=version) != "staged":
+        while (said := self._send("stage", False, version=version)) != "staged":
             if deadline.passed():
-                raise failure(lib.WEFT_E_TIMEOUT, f"version {version or 'of the trainer'} did not come in {timeout} s")
+                which = "of the trainer" if version is None else version
+                raise failure(lib.WEFT_E_TIMEOUT, f"version {which} did not come in {timeout} s: {said}")
             time.sleep(_POLL_S)
         self.version = self._send("commit", True, version=version, timeout=max(1.0, deadline.left() or 0.0))
         return self.version
