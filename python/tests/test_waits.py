@@ -206,6 +206,26 @@ class Interrupted(unittest.TestCase):
             waiter.join()
             self.assertFalse(rollout.closed)
 
+    def test_a_call_that_ctrl_c_cut_short_as_it_ended_does_not_keep_the_session_open(self):
+        """Handlers of signals run between any two steps of Python, so the end of a call may not be taken down."""
+        with pair() as (trainer, rollout):
+            rollout._handle.__enter__()
+            rollout.close()
+            self.assertTrue(rollout.closed)
+
+    def test_a_log_that_closes_its_session_is_refused_by_c(self):
+        said = []
+
+        def log(level, line):
+            if not said:
+                said.append(line)
+                trainer.close()
+
+        with weft.Trainer(site(), weights(), log=log) as trainer:
+            with self.assertRaisesRegex(weft.CallError, "close"):
+                list(trainer.events())
+            self.assertFalse(trainer.closed)
+
 
 class Asyncio(unittest.IsolatedAsyncioTestCase):
     async def test_a_version_by_asyncio(self):

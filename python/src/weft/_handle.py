@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import weakref
+from collections import Counter
 from typing import Any
 
 from ._library import check, failure, lib
@@ -22,7 +23,7 @@ class Handle:
         self._what = what
         self._process = os.getpid()
         self._lock = threading.RLock()  # a handler of a signal may interrupt() on the thread that has it
-        self._users = 0
+        self._users: Counter[int] = Counter()  # calls that run, by thread
         self._idle = threading.Condition(self._lock)
         self._closed = False
         self._interrupted = False
@@ -46,14 +47,21 @@ class Handle:
         with self._lock:
             if self._closed:
                 raise ClosedError(f"{self._what} is closed", lib.WEFT_E_STATE, "state")
-            self._users += 1
+            self._users[threading.get_ident()] += 1
         return self._pointer
 
     def __exit__(self, *error: Any) -> None:
         with self._lock:
-            self._users -= 1
-            if not self._users:
+            me = threading.get_ident()
+            self._users[me] -= 1
+            if not self._users[me]:
+                del self._users[me]
                 self._idle.notify_all()
+
+    def _is_free(self) -> bool:
+        """Whether no other thread is in a call. Ctrl-C may have cut the end of one of this thread's calls; one that
+        does run, because a callback closes the session, is C's to refuse."""
+        return all(thread == threading.get_ident() for thread in self._users)
 
     def interrupt(self) -> None:
         """Ends the wait that runs, or else the next one: C ends its slice, and the mark says that this is all."""
@@ -73,7 +81,7 @@ class Handle:
         with self._lock:
             if self._closed:
                 return
-            if not self._idle.wait_for(lambda: not self._users, patience):
+            if not self._idle.wait_for(self._is_free, patience):
                 raise failure(
                     lib.WEFT_E_STATE, f"{self._what}: a call on another thread is running; close after it returns"
                 )
