@@ -74,7 +74,6 @@ class _Process:
         self._at = next(model.parameters()).device
         self._ignore: Sequence[str] = ()
         self._core = Core(_ranks(), str(self._at), self._record, self._places)
-        self._placed: list[int] = []
 
     def _record(self, layout: Sequence[TensorSpec]) -> list[Copy]:
         _refuse(self.model)
@@ -92,12 +91,10 @@ class _Process:
         self._core.close()
         self._ignore = init.get("ignore", ())
         self._core.open(Init(**init))
-        self._placed = self._places()
         return self._held()
 
     def _stage(self, update: dict[str, Any]) -> str:
         """Asks for a version. "staged" where every process has it, else why not; never waits."""
-        self._follow_moves()
         self._core.start()
         try:
             self._core.stage(Update(update["version"], 0.0))
@@ -106,7 +103,6 @@ class _Process:
         return "staged"
 
     def _commit(self, update: dict[str, Any]) -> str:
-        self._follow_moves()
         self._core.start()
         self._core.stage(Update(**update))
         self._core.commit()
@@ -115,13 +111,6 @@ class _Process:
     def _close(self, nothing: dict[str, Any]) -> str:
         self._core.close()
         return ""
-
-    def _follow_moves(self) -> None:
-        """After SGLang gave the weights other memory: joins anew where they are now, by the bits that they have."""
-        if self._places() != self._placed:
-            self._core.sleep(1)
-            self._core.wake()
-            self._placed = self._places()
 
     def _held(self) -> str:
         return label(self._core.ranks.every(self._core.held))

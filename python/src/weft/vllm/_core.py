@@ -75,7 +75,6 @@ class Core:
         self._record = record
         self._places = places
         self._at: Any = None
-        self._init: Init | None = None
         self._layout: Layout | None = None
         self._group: Group | None = None
         self._asleep = ""  # what became of the weights: "kept" elsewhere, or "discarded"
@@ -90,7 +89,6 @@ class Core:
         if self.ranks.size > 1 and "{rank}" not in init.peer:
             raise CallError(f"peer '{init.peer}': an engine of {self.ranks.size} processes needs a name for each, such "
                             f"as '{init.peer}-{{rank}}'", lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
-        self._init = init
         self._together(lambda: self._place(init))
         assert self._layout is not None and self.blocks is not None
         check_cover(self._layout, self.ranks.every(self.blocks.slices), init.ignore)
@@ -117,6 +115,11 @@ class Core:
     def _place(self, init: Init) -> None:
         site, peer = self._site(init)
         self._layout = Layout.fetch(site, peer, init.timeout)
+        self._find()
+
+    def _find(self) -> None:
+        """Finds where each tensor of the layout lies now."""
+        assert self._layout is not None
         self.blocks = place(self._layout, self._record(self._layout.tensors), self.device)
         self._at = self._places()
 
@@ -140,32 +143,42 @@ class Core:
             raise _state("the engine has not joined: call init_weight_transfer_engine first")
         return self._group
 
+    def _follow_moves(self) -> None:
+        """After the engine gave its weights other memory: binds them where they are now, by the bits that they have."""
+        if self.rollout is not None and not self._asleep and self._places() != self._at:
+            self.sleep(1)
+            self.wake()
+
     def start(self) -> None:
+        self._follow_moves()
         self._open_group()
         self._wants = None
 
     def stage(self, update: Update) -> int:
         """Waits until each process has what leads to the version. No weight changes."""
+        self._follow_moves()
         number = self._open_group().stage(update.version, update.timeout)
         self._wants = update
         return number
 
-    def ready(self, version: int | None) -> int | None:
-        """stage() that does not wait. None: what leads to the version is not here."""
+    def ready(self, version: int | None) -> int | str:
+        """stage() that does not wait. A text: why what leads to the version is not here."""
         try:
             return self.stage(Update(version, 0.0))
-        except Error:
-            return None
+        except Error as error:
+            return str(error)
 
     def is_staged(self, version: int | None) -> bool:
         """Whether stage() would not wait."""
-        return self.ready(version) is not None
+        return isinstance(self.ready(version), int)
 
     def commit(self) -> Version:
         """Moves all processes, or none."""
         group = self._open_group()
         if self._wants is None:
             raise _state("no version was asked for: call update_weights between start and finish")
+        if self._places() != self._at:
+            raise _state("the engine gave its weights other memory since the version was staged: update it again")
         wants, self._wants = self._wants, None
         return group.commit(wants.timeout)
 
@@ -193,9 +206,9 @@ class Core:
         nothing, and gets a snapshot."""
         if not self._asleep:
             return
-        assert self._init is not None and self.rollout is not None
+        assert self.rollout is not None
         if self._places() != self._at:
-            self._place(self._init)
+            self._find()
         assert self.blocks is not None
         self.rollout.bind(self.blocks, empty=self._asleep == "discarded")
         self._asleep = ""

@@ -9,6 +9,7 @@ from typing import Any, AsyncIterator, Coroutine, NamedTuple, Sequence
 
 from .._library import failure, lib
 from .._records import Version
+from .._site import Site
 from ..errors import CallError
 from ._group import label
 
@@ -34,6 +35,8 @@ def _checked(caches: str) -> str:
 
 
 def _init(site: Any, peer: str, options: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(site, Site):
+        raise TypeError("site: give the path or the text of the site, because each process of the engine loads it")
     return {"init_info": {"site": str(site), "peer": peer, **options}}
 
 
@@ -170,14 +173,15 @@ class AsyncFollower:
     async def _ready(self, version: int | None, timeout: float) -> int:
         """Waits until what leads to the version is staged in all workers. Returns its number."""
         end = time.monotonic() + timeout
-        while None in (numbers := await self.llm.collective_rpc("weft_ready", args=(version,))):
+        while True:
+            numbers = await self.llm.collective_rpc("weft_ready", args=(version,))
+            missing = [text for text in numbers if isinstance(text, str)]
+            if not missing:
+                return int(numbers[0])
             if time.monotonic() > end:
-                raise failure(
-                    lib.WEFT_E_TIMEOUT,
-                    f"version {'of the trainer' if version is None else version} did not come in {timeout} s",
-                )
+                what = "the trainer's version" if version is None else f"version {version}"
+                raise failure(lib.WEFT_E_TIMEOUT, f"{what} did not come in {timeout} s: {missing[0]}")
             await asyncio.sleep(_POLL_S)
-        return int(numbers[0])
 
     async def _pause(self) -> None:
         """Keeps the requests. vLLM's pause_generation sleeps 20 ms after the engine stands still, for the order of

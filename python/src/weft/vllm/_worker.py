@@ -31,7 +31,7 @@ def _weft_is_staged(self: Any, version: int | None = None) -> bool:
     return _needed(self).is_staged(version)
 
 
-def _weft_ready(self: Any, version: int | None = None) -> int | None:
+def _weft_ready(self: Any, version: int | None = None) -> int | str:
     """The number that update_weights would bring without waiting, or None."""
     return _needed(self).ready(version)
 
