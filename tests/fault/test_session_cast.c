@@ -153,18 +153,6 @@ static void a_rollout_refuses_masters_by_name(void **state)
     end(f, &w);
 }
 
-static void a_device_without_boxes_refuses_masters_by_name(void **state)
-{
-    cast_world w;
-    (void)state;
-    fleet *f = fleet_open_device(FLEET_SMALL, NULL, true, true, 4);
-    cast_world_open(&w, f->layout, &f->seed);
-    fleet_open_trainer(f);
-    says(bind_masters(f, &w), WEFT_E_ARGUMENT, "reads no memory F32 as BF16: bind memory of BF16");
-    fleet_bind_trainer(f, NULL);
-    end(f, &w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(updates_of_every_level_land),
@@ -172,7 +160,6 @@ int main(void)
                                        cmocka_unit_test(a_step_below_half_a_place_changes_nothing),
                                        cmocka_unit_test(masters_with_other_bits_are_no_rebind),
                                        cmocka_unit_test(cuts_part_masters),
-                                       cmocka_unit_test(a_rollout_refuses_masters_by_name),
-                                       cmocka_unit_test(a_device_without_boxes_refuses_masters_by_name)};
+                                       cmocka_unit_test(a_rollout_refuses_masters_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ CPU_MOST = 60 # s of a test; the longest takes 20
 # The tests that are likely to see bugs of a file come first.
 ORDER = {"apply.h": ["apply"], "block.h": ["digest", "encode"], "digest.h": ["digest"], "element.h": ["digest"],
          "diff.h": ["encode", "cast"], "store.h": ["apply", "cast"], "gather.h": ["encode"], "lists.h": ["encode"], "view.h": ["apply"],
+         "boxes.h": ["boxes"],
          "encode": ["encode"], "decode": ["decode", "decode_edges"], "classes.h": ["decode", "encode"]}
 
 # name: file, what is there (once, or as often as told), what is put in its place
@@ -124,6 +125,14 @@ BUGS = {
         "decode_places.h", "    weft_places_find(&shared);\n    weft_barrier();", "    weft_places_find(&shared);"),
     "places: the base's own exponent counts as large": (
         "decode_places.h", "> tight->magnitude_base;", ">= tight->magnitude_base;"),
+    "boxes: an index begins at the box's first": ("boxes.h", "digits[i].start + carry", "carry"),
+    "boxes: nothing is carried": ("boxes.h", "carry = weft_divide((uint32_t)digit, digits[i].divisor);",
+                                  "carry = 0 * weft_divide((uint32_t)digit, digits[i].divisor);"),
+    "boxes: a sum of three terms is not halved": ("boxes.h", "((number - high) >> divisor.first)", "(number - high)"),
+    "boxes: a side that ends is walked on": ("boxes.h", "place.side < each || (place.data", "(place.data"),
+    "boxes: the first box has all": ("boxes.h", "        box++;", "        ;"),
+    "boxes: memory of F32 is not cast": ("boxes.h", "weft_k_cast(weft_element_load<4>(place.data, 0))",
+                                         "weft_element_load<4>(place.data, 0) >> 16"),
     "cast: every tie goes up": ("element.h", "0x7fffu + (bits >> 16 & 1)", "0x8000u"),
     "cast: a NaN is rounded as if it were a number": ("element.h", "? 0x7fc0u : rounded", "? rounded : rounded"),
     "cast: infinity is a NaN": ("element.h", "> 0x7f800000u ?", ">= 0x7f800000u ?"),
