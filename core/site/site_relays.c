@@ -1,4 +1,6 @@
-/* site_relays.c - rules on relays: every `via` names one, and no chain of them is a ring or too long. */
+/* site_relays.c - rules on relays: every `via` names one, no chain of them is a ring or too long, and no port is that
+ * of two. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -54,6 +56,65 @@ static weft_status check_address(const weft_site *site, uint32_t section, const 
     return WEFT_OK;
 }
 
+/* ---- ports: a relay takes one for each source, in a row */
+
+typedef struct row {
+    char host[WEFT_SITE_TEXT];
+    uint32_t first;
+    uint64_t count;
+} row;
+
+static bool row_of(const char *listen, uint64_t count, row *ports)
+{
+    ports->count = count;
+    return weft_site_listen_split(listen, ports->host, &ports->first) && ports->first != 0;
+}
+
+static bool meet(const row *a, const row *b)
+{
+    return strcmp(a->host, b->host) == 0 && a->first < b->first + b->count && b->first < a->first + a->count;
+}
+
+static weft_status refuse_shared(const weft_site *site, uint32_t section, const row *own, const char *other)
+{
+    char text[2 * WEFT_SITE_TEXT];
+    if (own->count == 1)
+        snprintf(text, sizeof text, "[%s] has that port too", other);
+    else
+        snprintf(text, sizeof text, "ports %u to %llu, one for each source, meet those of [%s]", own->first,
+                 (unsigned long long)(own->first + own->count - 1), other);
+    return refuse(site, section, "relay", "for [%s] %s; choose others", text);
+}
+
+/* Compares with the relays of the sections before this one, so each pair is compared once, and with the trainers. A
+ * host that is written in two ways is found when the second end listens. */
+static weft_status check_ports(const weft_site *site, uint32_t section, const weft_site_peer *peer)
+{
+    const uint64_t sources = site->source_count, each = sources ? sources : 1;
+    char name[WEFT_SITE_TEXT] = "trainer";
+    row own, other;
+    if (!peer->relay[0] || !row_of(peer->relay, each, &own))
+        return WEFT_OK;
+    for (uint32_t i = 0; i < section; i++) {
+        weft_site_peer before;
+        if (site->source->sections[i].kind != WEFT_SECTION_PEER)
+            continue;
+        fill(site, i, &before);
+        if (before.relay[0] && row_of(before.relay, each, &other) && meet(&own, &other))
+            return refuse_shared(site, section, &own, site->source->sections[i].header);
+    }
+    for (uint64_t i = 0; i < each; i++) {
+        if (!row_of(weft_site_source_listen(site, i), 1, &other) || !meet(&own, &other))
+            continue;
+        if (sources)
+            snprintf(name, sizeof name, "source.%llu", (unsigned long long)i);
+        return refuse_shared(site, section, &own, name);
+    }
+    return WEFT_OK;
+}
+
+/* ---- ways */
+
 static weft_status visit(walk *w, uint32_t section, uint32_t depth);
 
 /* One name in a section's `via`. */
@@ -107,6 +168,8 @@ weft_status weft_site_rules_relays(const weft_site *site)
             continue;
         fill(site, i, &peer);
         status = check_address(site, i, &peer);
+        if (status == WEFT_OK && kind == WEFT_SECTION_PEER)
+            status = check_ports(site, i, &peer);
         if (status == WEFT_OK)
             status = visit(&w, i, 0);
     }

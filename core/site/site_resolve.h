@@ -35,8 +35,9 @@ weft_status weft_site_fill_cuts(weft_site *site);
 weft_status weft_site_fill_sources(weft_site *site);
 
 /* ---- site_relays.c */
-/* Checks that every `via` names a relay with a section of its own, that no relay stands behind itself, and that no
- * chain has more than WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
+/* Checks that every `via` names a relay with a section of its own, that no relay stands behind itself, that no chain
+ * has more than WEFT_SITE_HOPS, and that no port is that of two relays, or of a relay and a trainer. Errors:
+ * WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_site_rules_relays(const weft_site *site);
 /* ---- site_security.c */
 /* Checks that mode = tls names a key for every peer, or all of ca, certificate and key, and that no other mode names
