@@ -112,16 +112,23 @@ bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
     return soon && now_ns <= until_ns; /* because a relay that does not begin must hold nobody back */
 }
 
-bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay)
+/* Returns true if a peer after `relay`, at whatever distance, is about to want what `first` wants. */
+static bool gathers(const weft_publisher *publisher, const weft_peer *first, const weft_peer *relay)
 {
     const weft_peer_table *peers = publisher->peers;
-    bool gathers = false;
-    for (uint32_t i = 0; i < peers->count && relay->following.children > 0 && !gathers; i++) {
+    bool found = false;
+    for (uint32_t i = 0; i < peers->count && relay->following.children > 0 && !found; i++) {
         const weft_peer *peer = &peers->list[i];
-        gathers =
-            peer->following.parent == relay && may_meet(&relay->wish, &peer->wish) && fits(&publisher->newest, peer);
+        found = peer->following.parent == relay && fits(&publisher->newest, peer) &&
+                (may_meet(&first->wish, &peer->wish) ||
+                 (weft_wish_equal(&first->wish, &peer->wish) && gathers(publisher, first, peer)));
     }
-    return gathers;
+    return found;
+}
+
+bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay)
+{
+    return gathers(publisher, relay, relay);
 }
 
 void weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer)

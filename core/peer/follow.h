@@ -22,7 +22,8 @@ void weft_follow_forget(weft_peer_table *peers);
 void weft_follow_dropped(const weft_newest *newest, weft_following *following);
 /* Returns true if an idle peer's next update is about to come from its relay's stream. */
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer);
-/* Returns true if a peer behind the relay is about to want what the relay wants, and could follow then. */
+/* Returns true if a peer behind the relay, or behind relays after that, is about to want what the relay wants, and
+ * could follow then. */
 bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay);
 /* The peer named a version: whoever waits for that chooses anew. */
 void weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer);

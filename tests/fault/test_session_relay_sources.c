@@ -28,12 +28,10 @@ static void round_of(void)
     turns(&w);
 }
 
-/* The relay is rank 0; ranks 1 and 2 are behind it. */
-static int setup(void **state)
+static int begin(unsigned relays)
 {
-    (void)state;
     source_world_open(&w, 11);
-    source_relay_begin(&w);
+    source_relay_begin(&w, relays);
     w.turn = turns;
     do { /* until all three have something */
         source_run_end(&w);
@@ -41,6 +39,20 @@ static int setup(void **state)
     } while (!w.sources[0].session || !w.sources[1].session || !w.sources[2].session);
     w.rank_count = 3;
     return 0;
+}
+
+/* The relay is rank 0; ranks 1 and 2 are behind it. */
+static int setup(void **state)
+{
+    (void)state;
+    return begin(1);
+}
+
+/* Rank 1 is a relay behind rank 0, and rank 2 is behind rank 1. */
+static int setup_chain(void **state)
+{
+    (void)state;
+    return begin(2);
 }
 
 static int teardown(void **state)
@@ -119,7 +131,7 @@ static weft_peer_info told(unsigned source, const char *name)
     size_t count = 0;
     infos[0].size = sizeof infos[0];
     source_must(&w, weft_peers(w.sources[source].session, infos, 8, &count), "peers");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && i < 8; i++)
         if (!strcmp(infos[i].name, name))
             found = infos[i];
     return found;
@@ -146,6 +158,23 @@ static void one_copy_of_each_source(void **state)
     const weft_joint *joint = w.ranks[2].session->joint;
     for (uint32_t i = 0; i < joint->count; i++)
         assert_string_equal(told(joint->ends[i]->joining.route.source - 1, "rank2").via, "rank0");
+}
+
+static void one_copy_by_two_relays(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        open_rank(i, true, false);
+        all_hold(0);
+    }
+    for (unsigned i = 0; i < 8; i++)
+        publish(0);
+    for (unsigned s = 0; s < w.source_count; s++) {
+        assert_string_equal(told(s, "rank2").via, "rank1");
+        assert_int_equal(told(s, "rank2").held.number, w.newest);
+        assert_int_equal(told(s, "rank1").bytes, 0);
+        assert_int_equal(told(s, "rank2").bytes, 0);
+    }
 }
 
 /* A rank without weights gets a snapshot of each source through the relay. */
@@ -224,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_copy_of_each_source, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_copy_by_two_relays, setup_chain, teardown),
         cmocka_unit_test_setup_teardown(snapshots_come_through, setup, teardown),
         cmocka_unit_test_setup_teardown(a_relay_that_dies_leaves_its_ranks_to_the_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_comes_back_is_joined_through_the_relay, setup, teardown),

@@ -257,7 +257,7 @@ static void play(uint64_t seed)
     const uint64_t blocks = weft_mem_blocks();
     source_world_open(&w, seed);
     if (seed / RANKS % 2)
-        source_relay_begin(&w);
+        source_relay_begin(&w, 1);
     w.turn = turns;
     begin(&w, source_below(&w, 3));
     w.rank_count = 1 + (unsigned)(seed % RANKS);

@@ -362,13 +362,20 @@ void source_world_open(source_world *w, uint64_t seed)
     weft_site_free(site);
 }
 
-void source_relay_begin(source_world *w)
+void source_relay_begin(source_world *w, unsigned relays)
 {
     char text[2048];
-    int used = snprintf(text, sizeof text, "%s[peer.rank0]\nrelay = 127.0.0.1:%u\nrelay_memory = 64MiB\n", site_text,
-                        port_free_row(SOURCES));
-    for (unsigned i = 1; i < RANKS; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "[peer.rank%u]\nvia = rank0\n", i);
+    const unsigned port = port_free_row(relays * SOURCES);
+    int used = snprintf(text, sizeof text, "%s", site_text);
+    for (unsigned i = 0; i < RANKS; i++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "[peer.rank%u]\n", i);
+        if (i > 0)
+            used +=
+                snprintf(text + used, sizeof text - (size_t)used, "via = rank%u\n", i < relays ? i - 1 : relays - 1);
+        if (i < relays)
+            used += snprintf(text + used, sizeof text - (size_t)used, "relay = 127.0.0.1:%u\nrelay_memory = 64MiB\n",
+                             port + i * SOURCES);
+    }
     site_scratch_write(&w->scratch, text, (size_t)used);
 }
 

@@ -69,8 +69,8 @@ uint64_t source_below(source_world *w, uint64_t limit);
 /* Opens a world without sessions. */
 void source_world_open(source_world *w, uint64_t seed);
 void source_world_close(source_world *w);
-/* Ranks that open from now on come through rank 0, which is a relay. */
-void source_relay_begin(source_world *w);
+/* The first ranks that open from now on are relays, each behind the one before. The others come through the last. */
+void source_relay_begin(source_world *w, unsigned relays);
 
 /* ---- source_part.c */
 /* Takes memory that is all canary, for slices that are added. */
