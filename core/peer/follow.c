@@ -131,9 +131,14 @@ bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay
     return gathers(publisher, relay, relay);
 }
 
-void weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer)
+bool weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer)
 {
-    peers->again = peers->again || peer->following.parent || peer->following.children > 0;
+    for (const weft_peer *at = peer->following.parent; at; at = at->following.parent)
+        peers->watch.stirred[weft_peer_index(peers, at)] = true;
+    for (uint32_t i = 0; i < peers->count && peer->following.children > 0; i++)
+        if (peers->list[i].following.parent == peer)
+            peers->watch.stirred[i] = true;
+    return peer->following.parent || peer->following.children > 0;
 }
 
 void weft_follow_wake(const weft_peer *peer, uint64_t now_ns, weft_waits *waits)

@@ -25,8 +25,9 @@ bool weft_follow_waits(const weft_newest *newest, weft_peer *peer);
 /* Returns true if a peer behind the relay, or behind relays after that, is about to want what the relay wants, and
  * could follow then. */
 bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay);
-/* The peer named a version: whoever waits for that chooses anew. */
-void weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer);
+/* The peer named a version: the relays before it and the peers behind it choose anew in the next step, and nobody else,
+ * because a peer may name versions without end. Returns true if there are any. */
+bool weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer);
 /* Adds the time until which a relay and the peers behind it wait for each other's wishes. */
 void weft_follow_wake(const weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 /* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its

@@ -103,7 +103,6 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     case WEFT_MESSAGE_ACCEPT:
         return weft_feed_snapshot(&trainer->publisher, peer);
     case WEFT_MESSAGE_WANT:
-        weft_follow_wanted(&trainer->peers, peer);
         return weft_wish_take(peer, body, length);
     case WEFT_MESSAGE_REPAIR:
         return weft_repair_ask(&trainer->publisher, peer, body, length);
@@ -200,14 +199,17 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits 
 {
     weft_status lost = weft_control_fill(&peer->connection.control), status = WEFT_OK;
     uint64_t now_ns = weft_clock_ns();
-    bool bye = false, answered = false;
+    bool bye = false, answered = false, wanted = false;
     while (status == WEFT_OK && !bye && !answered && !peer->connection.leaving) {
         weft_message type = 0;
         status = hear_one(trainer, &peer, now_ns, &type, &bye);
         answered = type == WEFT_MESSAGE_QUERY; /* which may cost as much as thousands of other messages */
+        wanted = wanted || type == WEFT_MESSAGE_WANT;
     }
     if (status == WEFT_AGAIN)
         status = WEFT_OK;
+    if (status == WEFT_OK && wanted && !bye && weft_follow_wanted(&trainer->peers, peer))
+        waits->busy = true;
     const bool later = status == WEFT_OK && answered && peer->connection.control.in_used > 0;
     if (later) {
         trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, peer)] = true;

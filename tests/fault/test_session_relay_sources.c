@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "joint/joint.h"
+#include "peer/peer.h"
 
 #define MOST 6000u /* rounds until something that must happen has happened */
 
@@ -177,6 +178,26 @@ static void one_copy_by_two_relays(void **state)
     }
 }
 
+/* What a rank behind a relay wants is of interest to its relay alone. */
+static void a_wish_stirs_the_relay_alone(void **state)
+{
+    (void)state;
+    open_rank(0, true, false);
+    all_hold(0);
+    open_rank(1, true, false);
+    all_hold(0);
+    weft_trainer *trainer = w.sources[0].session->trainer;
+    for (unsigned i = 0; i < 20; i++) {
+        source_must(&w, weft_wishing_want(w.ranks[1].session->joint->ends[0], w.newest + 7 + i), "want");
+        for (unsigned step = 0; step < 3; step++) {
+            source_step(&w, w.ranks[1].session);
+            source_step(&w, w.ranks[0].session);
+            source_step(&w, w.sources[0].session);
+            assert_false(trainer->peers.again);
+        }
+    }
+}
+
 /* A rank without weights gets a snapshot of each source through the relay. */
 static void snapshots_come_through(void **state)
 {
@@ -254,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_copy_of_each_source, setup, teardown),
         cmocka_unit_test_setup_teardown(one_copy_by_two_relays, setup_chain, teardown),
+        cmocka_unit_test_setup_teardown(a_wish_stirs_the_relay_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(snapshots_come_through, setup, teardown),
         cmocka_unit_test_setup_teardown(a_relay_that_dies_leaves_its_ranks_to_the_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_comes_back_is_joined_through_the_relay, setup, teardown),
