@@ -208,6 +208,8 @@ weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, uint64_t to, we
 {
     weft_bridged *entry = find(bridge, from, to, level);
     if (!entry) {
+        if (to)
+            weft_bridge_forsake(bridge);
         entry = take_entry(bridge);
         if (!entry)
             return WEFT_E_BUDGET;

@@ -110,6 +110,9 @@ weft_bridged *weft_bridge_catch_up(weft_bridge *bridge, uint64_t from, uint64_t 
 /* Forgets what leads elsewhere than to the newest version and what nobody waits for, because there is a newer
  * version. */
 void weft_bridge_sweep(weft_bridge *bridge);
+/* Forgets merges that were asked for by name, are not begun, and that nobody names any more. So a peer that names
+ * another version in each turn has one queued, and others' come next. */
+void weft_bridge_forsake(weft_bridge *bridge);
 /* Names the root of a version in all updates that lead there. */
 void weft_bridge_amend(weft_bridge *bridge, const weft_version *version);
 

@@ -23,18 +23,43 @@ static bool idle(const weft_bridged *entry)
     return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
 }
 
-/* Returns true if a peer may go on with the entry. */
-static bool needed(const weft_peer_table *peers, const weft_bridged *entry)
+/* Returns true if the peer still names the version that a merge was asked for by name. */
+static bool names(weft_journal *journal, const weft_peer *peer, const weft_bridged *entry)
 {
+    const weft_update *last = weft_journal_at(journal, entry->catch_up.to);
+    return peer->wish.open && last && last->target.number == peer->wish.number;
+}
+
+/* Returns true if the peer may go on with the entry. What is ready also serves those that may name its version yet. */
+static bool may_go_on(weft_journal *journal, const weft_peer *peer, const weft_bridged *entry)
+{
+    if (weft_bridged_is_personal(entry))
+        return peer->feed.made == entry && peer->feed.made_turn == entry->turn;
+    const bool by_name = entry->state == WEFT_BRIDGED_WANTED && entry->catch_up.to;
+    return weft_feed_stands_at(&peer->feed, &peer->standing, entry->update.from) &&
+           (!by_name || names(journal, peer, entry));
+}
+
+static bool needed(weft_publisher *publisher, const weft_bridged *entry)
+{
+    const weft_peer_table *peers = publisher->peers;
     for (uint32_t i = 0; i < peers->count; i++) {
         const weft_peer *peer = &peers->list[i];
-        bool wants = weft_bridged_is_personal(entry)
-                         ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
-                         : weft_feed_stands_at(&peer->feed, &peer->standing, entry->update.from);
+        const bool wants = may_go_on(&publisher->journal, peer, entry);
         if (peer->connection.greeted && wants)
             return true;
     }
     return false;
+}
+
+void weft_bridge_forsake(weft_bridge *bridge)
+{
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (entry->state == WEFT_BRIDGED_WANTED && entry->catch_up.to && !weft_bridged_is_personal(entry) &&
+            !needed(bridge->publisher, entry))
+            weft_bridge_release(bridge, entry);
+    }
 }
 
 bool weft_bridge_yield(weft_bridge *bridge)
@@ -43,7 +68,7 @@ bool weft_bridge_yield(weft_bridge *bridge)
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
         if (entry->state == WEFT_BRIDGED_READY && idle(entry) &&
-            (!weft_bridged_is_personal(entry) || !needed(bridge->publisher->peers, entry)) &&
+            (!weft_bridged_is_personal(entry) || !needed(bridge->publisher, entry)) &&
             (!oldest || entry->turn < oldest->turn))
             oldest = entry;
     }
@@ -59,7 +84,7 @@ void weft_bridge_sweep(weft_bridge *bridge)
         bool current = entry->update.order == bridge->publisher->newest.order && !weft_bridged_is_personal(entry);
         bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
         bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !weft_bridged_is_personal(entry);
-        if (stale || (over && !needed(bridge->publisher->peers, entry)))
+        if (stale || (over && !needed(bridge->publisher, entry)))
             weft_bridge_release(bridge, entry);
     }
 }

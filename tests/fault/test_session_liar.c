@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "peer/peer.h"
 #include "tests/support/fleet_keys.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -285,8 +286,8 @@ static const struct lie {
     {"says no message", says_no_message, "no weft end does that"},
 };
 
-/* Joins as the liar, which holds what the trainer has. */
-static void join(fleet *f)
+/* Joins as the liar, which holds what the trainer has; `named`: it gets the versions that it names. */
+static void join_as(fleet *f, bool named)
 {
     weft_wire_hello hello;
     uint8_t body[WEFT_MESSAGE_MAX];
@@ -295,8 +296,14 @@ static void join(fleet *f)
     fake_prove(&fake, f, liar);
     fake_hello(&fake, f, liar, f->history[f->history_count - 1].root, &hello);
     hello.incarnation = fleet_random(&f->seed) >> 8;
+    hello.named = named;
     fake_send_hello(&fake, &hello);
     assert_true(fake_read_until(&fake, WEFT_MESSAGE_WELCOME, body, &length));
+}
+
+static void join(fleet *f)
+{
+    join_as(f, false);
 }
 
 static void drain(fleet *f)
@@ -435,12 +442,55 @@ static void questions_without_end(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
+/* ---- wishes without end */
+
+static weft_peer *record_of(const weft_trainer *trainer, const char *name)
+{
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (trainer->peers.list[i].connection.greeted && strcmp(trainer->peers.list[i].claim.name, name) == 0)
+            return &trainer->peers.list[i];
+    fail_msg("%s is not joined", name);
+    return NULL;
+}
+
+static uint32_t merges_wanted(const weft_bridge *bridge)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++)
+        count += bridge->entries[i].state == WEFT_BRIDGED_WANTED;
+    return count;
+}
+
+/* Whoever names another version in each turn has the merge to one of them queued, so that others' merges have place. */
+static void wishes_without_end(void **state)
+{
+    fleet *f = need(state);
+    join_as(f, true);
+    for (int version = 0; version < 8; version++)
+        stays_well(f);
+    const weft_session *session = f->trainer.session;
+    weft_publisher *publisher = &session->trainer->publisher;
+    pthread_mutex_lock((pthread_mutex_t *)&session->lock); /* so that no merge is made meanwhile */
+    weft_peer *peer = record_of(session->trainer, liar);
+    for (uint64_t number = f->newest - 5; number <= f->newest; number++) {
+        uint8_t body[8];
+        weft_bytes_put(body, number, sizeof body);
+        assert_int_equal(weft_wish_take(peer, body, sizeof body), WEFT_OK);
+        assert_int_equal(weft_feed_next(publisher, peer), WEFT_AGAIN);
+    }
+    const uint32_t wanted = merges_wanted(&publisher->bridge);
+    pthread_mutex_unlock((pthread_mutex_t *)&session->lock);
+    assert_int_equal(wanted, 1);
+    stays_well(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_lie_costs_the_liar_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_whose_answers_nobody_takes, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_without_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(wishes_without_end, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
