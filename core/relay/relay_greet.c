@@ -113,6 +113,18 @@ static weft_status answer_layout(weft_relay *relay, weft_child *child)
     return status;
 }
 
+/* Of those that come by one name and are not joined, the last one stays. Else one peer could take all places, for as
+ * long as the relay lets them wait. */
+static void make_way(weft_relay *relay, const weft_child *newcomer)
+{
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child != newcomer && child->greeted && child->state >= WEFT_CHILD_GUEST &&
+            child->state < WEFT_CHILD_JOINED && strcmp(child->hello.name, newcomer->hello.name) == 0)
+            weft_child_lose(relay, child, "it came again");
+    }
+}
+
 weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
 {
     weft_site_peer site;
@@ -152,6 +164,7 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
     }
     weft_pace_begin(&child->pace, site.rate_limit);
     child->greeted = true;
+    make_way(relay, child);
     return WEFT_OK;
 }
 
