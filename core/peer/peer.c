@@ -195,6 +195,14 @@ static weft_status hear_one(weft_trainer *trainer, weft_peer **peer, uint64_t no
     return status;
 }
 
+/* Names the relay too, because the address may be the relay's. */
+static weft_status fail_closed(const weft_peer *peer)
+{
+    const weft_peer *relay = peer->following.parent;
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "the connection was closed from %s%s%s", peer->connection.control.peer,
+                           relay ? ", behind relay " : "", relay ? relay->claim.name : "");
+}
+
 weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits *waits)
 {
     weft_status lost = weft_control_fill(&peer->connection.control), status = WEFT_OK;
@@ -218,7 +226,7 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits 
     if (bye && status == WEFT_OK)
         weft_peer_lose(&trainer->peers, peer, WEFT_OK, "goodbye");
     else if (status == WEFT_OK && lost != WEFT_OK && !later)
-        status = weft_fail_quiet(WEFT_E_PEER_LOST, "the connection was closed from %s", peer->connection.control.peer);
+        status = fail_closed(peer);
     if (status != WEFT_OK)
         weft_peer_lose(&trainer->peers, peer, status, weft_last_error());
     return WEFT_OK;

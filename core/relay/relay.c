@@ -53,7 +53,7 @@ void weft_child_free(weft_relay *relay, weft_child *child)
 void weft_child_lose(weft_relay *relay, weft_child *child, const char *why)
 {
     if (child->state == WEFT_CHILD_JOINED)
-        weft_log(WEFT_LOG_WARN, "lost: %s behind this relay: %s", child->hello.name, why);
+        weft_log(WEFT_LOG_WARN, "lost: %s behind this relay%s: %s", child->hello.name, relay->source, why);
     weft_child_enter(child, WEFT_CHILD_LEAVING);
     close_data(relay, child);
 }
@@ -66,7 +66,7 @@ static void pass_goodbye(weft_relay *relay, weft_child *child)
     weft_wire_notice notice = {.version = relay->rollout->current.version.number, .text = "the trainer said goodbye"};
     weft_wire_put_notice(&out, &notice);
     weft_control_send(&child->down, WEFT_MESSAGE_BYE, out.data, out.used);
-    weft_log(WEFT_LOG_INFO, "goodbye passed on to %s behind this relay", child->hello.name);
+    weft_log(WEFT_LOG_INFO, "goodbye passed on to %s behind this relay%s", child->hello.name, relay->source);
     weft_child_enter(child, WEFT_CHILD_LEAVING);
     close_data(relay, child);
 }

@@ -104,6 +104,7 @@ struct weft_relay {
     weft_rollout *rollout;
     int listen_fd;
     char listen[64];
+    char source[24]; /* " for source R"; empty: of one trainer */
     uint8_t *memory; /* blocks, each a header page and the payload */
     uint64_t memory_bytes, stride;
     uint32_t block_count, shared_count; /* blocks from shared_count on are the children's */

@@ -296,8 +296,8 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
     child->open = 0;
     weft_child_enter(child, WEFT_CHILD_JOINED);
     child->progress_ns = child->moved_ns = child->told_ns = child->granted_ns = child->since_ns;
-    weft_log(WEFT_LOG_INFO, "joined: %s behind this relay, from %s by %s", child->hello.name, child->down.peer,
-             child->outlet->facts.fabric);
+    weft_log(WEFT_LOG_INFO, "joined: %s behind this relay%s, from %s by %s", child->hello.name, relay->source,
+             child->down.peer, child->outlet->facts.fabric);
     weft_wire_put_welcome(&out, &welcome);
     return weft_control_send(&child->down, WEFT_MESSAGE_WELCOME, out.data, out.used);
 }

@@ -1,4 +1,6 @@
 /* relay_open.c - a relay's memory, layout and door, taken at open and given back in reverse. */
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "base/status.h"
 #include "joint/joint.h"
@@ -20,8 +22,8 @@ static weft_status open_memory(weft_relay *relay)
     if (relay->child_count > WEFT_CHILDREN_MAX)
         relay->child_count = WEFT_CHILDREN_MAX;
     if (relay->child_count == 0)
-        return weft_fail(WEFT_E_CONFIG, "[peer.%s] relay_memory = %llu bytes: need four slots of %llu",
-                         rollout->site.name, (unsigned long long)rollout->site.relay_memory,
+        return weft_fail(WEFT_E_CONFIG, "[peer.%s] relay_memory is %llu bytes%s: need four slots of %llu; raise it",
+                         rollout->site.name, (unsigned long long)rollout->site.relay_memory, relay->source,
                          (unsigned long long)relay->stride);
     relay->shared_count = relay->block_count - relay->child_count * WEFT_CHILD_OWN;
     relay->memory_bytes = relay->stride * relay->block_count;
@@ -90,6 +92,8 @@ static weft_status open_relay(weft_rollout *rollout)
     rollout->relay = relay;
     relay->rollout = rollout;
     relay->listen_fd = -1;
+    if (rollout->joining.route.source)
+        snprintf(relay->source, sizeof relay->source, " for source %u", rollout->joining.route.source - 1);
     weft_status status = open_memory(relay);
     weft_log_limit_open(&relay->strangers, &rollout->session->sink, 1);
     for (uint32_t i = 0; i < relay->child_count && status == WEFT_OK; i++)
@@ -100,8 +104,8 @@ static weft_status open_relay(weft_rollout *rollout)
         status = listen_at(relay);
     if (status != WEFT_OK)
         return status;
-    weft_log(WEFT_LOG_INFO, "relay %s on %s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
-             rollout->site.name, relay->listen, (double)bytes_of(relay) / 1e6, relay->shared_count,
+    weft_log(WEFT_LOG_INFO, "relay %s on %s%s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
+             rollout->site.name, relay->listen, relay->source, (double)bytes_of(relay) / 1e6, relay->shared_count,
              (unsigned long long)rollout->intake.slots.payload, relay->child_count);
     return WEFT_OK;
 }

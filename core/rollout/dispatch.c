@@ -43,10 +43,11 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->joining.retries = rollout->joining.faults;
     rollout->joining.said_goodbye = rollout->joining.later = false;
     rollout->joining.away_status = WEFT_OK;
-    char name[WEFT_SITE_NAME + 8];
+    char name[WEFT_SITE_NAME + 8], trainer[WEFT_SITE_NAME + 8];
     weft_gateway_name(&rollout->joining.route, name);
-    weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->joining.control.peer,
-             rollout->intake.facts.fabric, (unsigned long long)welcome->newest.number);
+    weft_gateway_trainer(&rollout->joining.route, trainer);
+    weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; %s has version %llu", name, rollout->joining.control.peer,
+             rollout->intake.facts.fabric, trainer, (unsigned long long)welcome->newest.number);
     const bool behind = rollout->joining.route.gateways[rollout->joining.route.at].relay[0];
     weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, rollout->joining.route.source ? name : "trainer",
                        &rollout->current.version, behind ? name : "");
@@ -146,7 +147,9 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
     status = weft_course_move(&rollout->course, WEFT_COURSE_ON_OFFER);
     if (status != WEFT_OK)
         return status;
-    weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu",
+    char name[WEFT_SITE_NAME + 8];
+    weft_gateway_trainer(&rollout->joining.route, name);
+    weft_log(WEFT_LOG_INFO, "%s offers a snapshot of version %llu", name,
              (unsigned long long)rollout->course.offer.number);
     const weft_version *label = &rollout->joining.welcome.held;
     bool unknown =
@@ -224,7 +227,9 @@ static weft_status fail_closed(const weft_joining *joining)
             "%s closed the connection before it greeted: it ends, has no place now, or is a relay of "
             "protocol 1 (this end speaks %u to %u)",
             joining->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
-    return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
+    char name[WEFT_SITE_NAME + 8];
+    weft_gateway_name(&joining->route, name);
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "%s closed the connection", name);
 }
 
 weft_status weft_dispatch_unproved(weft_joining *joining)

@@ -287,9 +287,12 @@ static weft_status knock(weft_intake *intake, weft_joining *joining)
 static weft_status keep_alive(weft_joining *joining, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = joining->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
-    if (now_ns > joining->control.heard_ns + silence_ns)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer is silent for %llu ms",
+    if (now_ns > joining->control.heard_ns + silence_ns) {
+        char name[WEFT_SITE_NAME + 8];
+        weft_gateway_name(&joining->route, name);
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s is silent for %llu ms", name,
                                (unsigned long long)((now_ns - joining->control.heard_ns) / WEFT_NS_PER_MS));
+    }
     weft_waits_until(waits, joining->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, joining->pinged_ns + every_ns);
     if (now_ns < joining->pinged_ns + every_ns)

@@ -86,6 +86,8 @@ for name in p0 p1 p2 p3 whole; do
 done
 for r in 0 1 2; do
     said source$r 'joined: p3 .* behind relay whole' || fail "p3 did not come to source $r through the relay"
+    says p3 "joined relay whole at .*; source $r has version"
+    says whole "joined: p3 behind this relay for source $r, from"
 done
 for rank in 0 1 2 3; do
     same "$work/got/rank-$rank-of-4.safetensors" "$work/wanted/rank-$rank-of-4.safetensors"
