@@ -118,11 +118,10 @@ static void print_peer(const json_t *peer)
 }
 
 /* Peers that join through `above`, and so on down: a site that loads has no rings. */
-static void print_behind(const json_t *site, const char *above, int depth)
+static void print_behind(const json_t *peers, bool several, const char *above, int depth)
 {
     size_t index;
-    const json_t *peer, *peers = json_object_get(site, "peers");
-    const bool several = json_array_size(json_object_get(site, "sources")) > 0;
+    const json_t *peer;
     json_array_foreach((json_t *)peers, index, peer)
     {
         const char *via = text_of(peer, "via"), *relay = text_of(peer, "relay"), *else_via = strchr(via, ',');
@@ -137,13 +136,16 @@ static void print_behind(const json_t *site, const char *above, int depth)
                    text_of(peer, "relay_memory"));
         if (strcmp(via, "trainer") != 0)
             printf(" (else%s%s%s)", else_via ? else_via + 1 : "", else_via && depth ? " or " : " ",
-                   strcmp(text_of(peer, "last_resort"), "none") == 0 ? "nobody" : "the trainer");
+                   strcmp(text_of(peer, "last_resort"), "none") == 0 ? "nobody"
+                   : several                                         ? "the sources"
+                                                                     : "the trainer");
         putchar('\n');
-        print_behind(site, text_of(peer, "name"), depth + 1);
+        print_behind(peers, several, text_of(peer, "name"), depth + 1);
     }
 }
 
-static void print_tree(const json_t *site)
+/* `several`: the site has sections for sources, and no model is needed to say so. */
+static void print_tree(const json_t *site, bool several)
 {
     size_t index;
     const json_t *peer, *peers = json_object_get(site, "peers");
@@ -151,8 +153,8 @@ static void print_tree(const json_t *site)
     json_array_foreach((json_t *)peers, index, peer) relayed = relayed || strcmp(text_of(peer, "via"), "trainer") != 0;
     if (!relayed)
         return;
-    printf("tree: trainer\n");
-    print_behind(site, "trainer", 1);
+    printf("tree: %s\n", several ? "sources" : "trainer");
+    print_behind(peers, several, "trainer", 1);
 }
 
 /* Prints what the mode leaves open, and what this host lacks for the mode. */
@@ -170,7 +172,7 @@ static void print_security(const json_t *site)
         printf("security: no tls on this host: %s\n", weft_library_absence());
 }
 
-static void print_lines(const json_t *site)
+static void print_lines(const json_t *site, bool several)
 {
     const char *section, *key;
     json_t *object, *value;
@@ -187,7 +189,7 @@ static void print_lines(const json_t *site)
     size_t index;
     printf("peers: %zu\n", json_array_size(peers));
     json_array_foreach(peers, index, peer) print_peer(peer);
-    print_tree(site);
+    print_tree(site, several);
     print_security(site);
     json_t *patterns = json_object_get(site, "patterns");
     if (json_array_size(patterns))
@@ -231,13 +233,14 @@ int weft_verb_check(const weft_args *args)
     }
     json_t *object =
         site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model, cells, shares, sources);
+    const bool several = site->source_count > 0;
     weft_model_close(model);
     weft_site_free(site);
     if (args->json) {
         weft_output_object(object);
         return WEFT_EXIT_DONE;
     }
-    print_lines(object);
+    print_lines(object, several);
     json_decref(object);
     return WEFT_EXIT_DONE;
 }

@@ -18,9 +18,13 @@ for r in 0 1 2; do
 done
 relay=$(free_ports 3)
 sed -i -e "s/^\[peer.whole\]/&\nrelay = 127.0.0.1:$relay/" -e 's/^\[peer.p[23]\]/&\nvia = whole/' "$work/site.ini"
-run check 0 "$weft" check "$work/site.ini" --model "$v0"
-grep -q "a relay on 127.0.0.1:$relay and the next ports, one for each source" "$work/check.out" ||
-    fail "check does not tell the relay's ports"
+for model in '' "--model $v0"; do
+    # shellcheck disable=SC2086
+    run check 0 "$weft" check "$work/site.ini" $model
+    says check '^tree: sources$'
+    says check "whole, a relay on 127.0.0.1:$relay and the next ports, one for each source"
+    says check '^      p2 \(else the sources\)$'
+done
 grep -q 'sources: 3, which have the model together' "$work/check.out" || fail "check says nothing of the sources"
 run check 0 "$weft" check "$work/site.ini" --model "$v0" --json
 python3 - "$work/check.out" <<'END' || fail "the sources' bytes are not the model's"
