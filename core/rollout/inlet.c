@@ -268,11 +268,19 @@ weft_status weft_inlet_tell(weft_intake *intake, weft_joining *joining)
     return weft_rollout_send(joining, WEFT_MESSAGE_LANDED, &out);
 }
 
+/* Names the relay, because what is said to be away after that is what the rollout joins through it. */
+static weft_status fail_fabric(const weft_route *route, weft_status why)
+{
+    const char *relay = route->gateways[route->at].relay;
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error%s%s (%s)", relay[0] ? " at relay " : "",
+                           relay, weft_status_name(why));
+}
+
 weft_status weft_inlet_fail(weft_intake *intake, weft_joining *joining, weft_inlet *inlet, weft_status why)
 {
     inlet->failed = true;
     if (!has_well(intake))
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(why));
+        return fail_fabric(&joining->route, why);
     return weft_inlet_tell(intake, joining);
 }
 
