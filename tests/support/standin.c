@@ -83,9 +83,10 @@ void standin_lock_limit(uint64_t bytes)
     lockable = bytes;
 }
 
-/* The thread checker's own runtime comes here too, before it has begun: none of its calls may be in this. */
+/* The runtimes of the checkers of threads and of addresses come here too, before they have begun: none of their calls
+ * may be in this. The first attribute turns nothing off for addresses. */
 #if defined(__clang__)
-__attribute__((disable_sanitizer_instrumentation))
+__attribute__((disable_sanitizer_instrumentation, no_sanitize("address", "undefined")))
 #else
 __attribute__((no_sanitize("thread", "address", "undefined")))
 #endif
