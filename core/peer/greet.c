@@ -290,6 +290,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_bytes_clean(hello.relay);
     if (hello.keys.count > 0 && !trainer->publisher.bound)
         return answer_later(&guest->connection); /* a view's roots are those of weights */
+    if (weft_peer_view_hurries(&trainer->publisher, &hello))
+        return answer_later(&guest->connection);
     status = weft_peer_view_find(&trainer->publisher, &hello, &view);
     if (status == WEFT_OK)
         status = examine(trainer, guest, view, &hello, &site, &outlet);

@@ -104,6 +104,26 @@ static weft_peer_view *find(weft_peer_views *views, const weft_view_keys *keys)
     return found;
 }
 
+#define VIEW_EVERY_NS (1000 * WEFT_NS_PER_MS)
+
+/* A name's first view is not counted, because the name has no record then. */
+bool weft_peer_view_hurries(weft_publisher *publisher, const weft_wire_hello *hello)
+{
+    const uint64_t now_ns = weft_clock_ns();
+    weft_peer_table *peers = publisher->peers;
+    if (hello->keys.count == 0 || find(&publisher->views, &hello->keys))
+        return false;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        weft_claim *claim = &peers->list[i].claim;
+        if (!claim->known || strcmp(claim->name, hello->name) != 0)
+            continue;
+        if (claim->viewed_ns && now_ns < claim->viewed_ns + VIEW_EVERY_NS)
+            return true;
+        claim->viewed_ns = now_ns;
+    }
+    return false;
+}
+
 static weft_status check_keys(const weft_session *session, const weft_wire_hello *hello)
 {
     const weft_division *division = &session->division;

@@ -361,6 +361,31 @@ static void an_engine_slower_than_the_journals_is_not_starved(void **state)
     assert_true(info.snapshot_bytes > end->layout->bytes); /* the journal did not lead on at least once */
 }
 
+/* A rank comes again and again by one name, each time with another key, and waits from the third view on. */
+static void a_name_brings_a_new_view_once_a_second(void **state)
+{
+    uint64_t joined_ns[4];
+    (void)state;
+    for (uint32_t view = 0; view < 4; view++) {
+        weft_version held;
+        rank *r = &w.ranks[0];
+        part_open(&w, &r->has);
+        for (uint64_t c = 0; c < w.cells.count; c++)
+            if (w.cells.cells[c].key == view)
+                part_add(&r->has, w.cells.cells[c].slice);
+        part_put(&w, &r->has, w.dense);
+        source_rank_open(&w, 0, NULL, false);
+        for (unsigned i = 0; i < MOST && (weft_held(rank_session(), &held) != WEFT_OK || held.run != w.run); i++)
+            round_of();
+        assert_int_equal(held_number(), w.newest);
+        joined_ns[view] = w.now_ns;
+        source_rank_close(r);
+    }
+    assert_true(joined_ns[1] - joined_ns[0] < 500 * WEFT_NS_PER_MS);
+    for (unsigned view = 2; view < 4; view++)
+        assert_in_range((joined_ns[view] - joined_ns[view - 1]) / WEFT_NS_PER_MS, 500, 3000);
+}
+
 /* Weights that moved are bound again at all sources, or at none. */
 static void weights_are_bound_again(void **state)
 {
@@ -455,6 +480,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_hold_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_source_delays_by_one_merge_and_one_transfer, setup, teardown),
         cmocka_unit_test_setup_teardown(an_engine_slower_than_the_journals_is_not_starved, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_brings_a_new_view_once_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_are_bound_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_dies_is_named_and_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(each_source_is_described, setup, teardown),
