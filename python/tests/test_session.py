@@ -296,7 +296,7 @@ class Telling(unittest.TestCase):
 
     def test_a_lost_trainer_is_told(self):
         with pair() as (trainer, rollout):
-            while rollout.held is None or not trainer.peers():
+            while rollout.held is None or [peer.state for peer in trainer.peers()] != ["live"]:
                 rollout.staged(timeout=0.01)
             trainer.close()
             trainer.close()
