@@ -301,7 +301,7 @@ static void empty_runs_are_passed_over(void **state)
     static job_set made, wanted;
     const world_kind kind = {.dtype = WEFT_BF16, .tensors = 6, .elements = 900, .pieces = 3};
     emulation_world world;
-    weft_run *runs[2 * JOBS];
+    weft_run *runs[2 * JOBS] = {NULL};
     (void)state;
     world_make(&world, &kind, 600);
     world_step(&world, &changes[4]);

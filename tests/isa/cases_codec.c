@@ -342,6 +342,7 @@ static void record_as(weft_dtype dtype, uint64_t largest, uint64_t per_million, 
     char name[64];
     room rooms[UNITS];
     world w;
+    memset(rooms, 0, sizeof rooms);
     world_open(&w, dtype, largest, &seed);
     world_change(&w, &seed, per_million, width);
     if (masters)
