@@ -1,6 +1,8 @@
 /* driver.c - the driver whose launches are emulated, each in a schedule of its own. */
 #include "tests/emulation/driver.h"
 
+#include <string.h>
+
 #include "tests/emulation/emulation.h"
 #include "tests/emulation/inline_driver.h"
 
@@ -8,10 +10,17 @@
 
 static weft_schedule schedule = {32, 1, 0};
 static uint64_t own_address, own_bytes;
+static uint32_t launched[WEFT_GPU_KERNELS];
 
 void weft_emulation_driver_set(uint32_t lanes, uint64_t seed)
 {
     schedule = (weft_schedule){lanes, seed, 0};
+    memset(launched, 0, sizeof launched);
+}
+
+uint32_t weft_emulation_driver_launches(enum weft_gpu_kernel kernel)
+{
+    return launched[kernel];
 }
 
 void weft_emulation_driver_own(const void *memory, uint64_t bytes)
@@ -40,6 +49,7 @@ static bool inline_holds(uint64_t address, uint64_t bytes)
 
 static weft_status inline_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument)
 {
+    launched[kernel]++;
     schedule.seed++;
     const char *wrong = weft_emulation_launch(&schedule, kernel, blocks, argument);
     if (!wrong)

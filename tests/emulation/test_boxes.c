@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "tests/emulation/driver.h"
 #include "tests/support/block_world.h"
-#include "tests/support/unit_pair.h"
+#include "tests/support/cast_world.h"
 
 #define TENSORS 8u
 #define LEVELS  ((1u << WEFT_LEVEL_COUNT) - 1)
@@ -165,9 +165,9 @@ static void encodes(strided *s, uint64_t unit, uint32_t units, uint32_t levels, 
     }
 }
 
-static void loads(strided *s, uint64_t unit)
+static void loads(const weft_binding *binding, uint64_t unit)
 {
-    const weft_view view = weft_binding_view(&s->now, unit);
+    const weft_view view = weft_binding_view(binding, unit);
     const uint64_t bytes = (uint64_t)view.count * view.width;
     uint8_t *wanted = pair_memory(bytes + 1), *found = pair_memory(bytes + 1);
     weft_load_job a = {.view = view, .bytes = wanted}, b = {.view = view, .bytes = found};
@@ -243,7 +243,7 @@ static void strided_check(strided *s, uint32_t lanes)
     rollout_has(s, s->image);
     for (uint64_t u = 0; u < s->layout->unit_count; u++) {
         encodes(s, u, 1, LEVELS, true);
-        loads(s, u);
+        loads(&s->now, u);
     }
     rollout_has(s, s->now_dense);
     for (uint64_t u = 0; u < s->layout->unit_count; u += units) {
@@ -383,6 +383,30 @@ static void long_rows(void **state)
     free(memory);
 }
 
+/* Masters of F32 in blocks with strides. */
+static void masters_are_cast(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        const uint64_t shapes[][2] = {{31, 64}, {48, 40}, {7, 13}};
+        const weft_tensor tensors[] = {
+            {"a", WEFT_BF16, 2, shapes[0]}, {"b", WEFT_BF16, 2, shapes[1]}, {"c", WEFT_BF16, 2, shapes[2]}};
+        uint64_t drawn = seed;
+        weft_layout *layout;
+        weft_binding binding;
+        cast_world w;
+        pair_must(weft_layout_create(tensors, 3, &layout), "layout");
+        cast_world_open(&w, layout, &drawn);
+        pair_must(weft_binding_open_blocks(layout, w.world.blocks, w.world.count, &binding), "blocks");
+        weft_emulation_driver_set(seed % 2 ? 32 : 64, seed);
+        for (uint64_t u = 0; u < layout->unit_count; u++)
+            loads(&binding, u);
+        weft_binding_close(&binding);
+        cast_world_close(&w);
+        weft_layout_free(layout);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +414,7 @@ int main(void)
         cmocka_unit_test(orders_of_engines),
         cmocka_unit_test(a_tensor_of_several_tiles),
         cmocka_unit_test(long_rows),
+        cmocka_unit_test(masters_are_cast),
     };
     return cmocka_run_group_tests(tests, both_open, both_close);
 }

@@ -5,7 +5,7 @@
 
 #include "layout/layout.h"
 
-#define WORLD_TENSORS 80u
+#define WORLD_TENSORS 320u
 #define WORLD_PIECES  (8u * WORLD_TENSORS)
 
 typedef struct emulation_world {
