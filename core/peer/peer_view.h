@@ -46,8 +46,9 @@ void weft_peer_views_close(weft_peer_views *views);
  * The roots of past versions are computed as far as journal and history reach. Weights are bound. Errors: WEFT_E_LAYOUT
  * (the trainer's model is not cut, or has no such keys), WEFT_E_REFUSED (too many views), WEFT_E_MEMORY. */
 weft_status weft_peer_view_find(weft_publisher *publisher, const weft_wire_hello *hello, weft_peer_view **view);
-/* Returns true if the name of a HELLO brings one view after the other. Computing the roots of a view takes long under
- * the lock, so each name may bring a new one once a second. */
+/* Returns true if the name of a HELLO brought another new view less than a second ago; else notes that it brings one
+ * now, if the view is new. A name may bring no more, because computing the roots of a view takes long under the lock.
+ */
 bool weft_peer_view_hurries(weft_publisher *publisher, const weft_wire_hello *hello);
 /* Lets the peer take a view, in place of the view that the peer took before. NULL: none. */
 void weft_peer_view_take(weft_peer *peer, weft_peer_view *view);

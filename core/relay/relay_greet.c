@@ -113,8 +113,8 @@ static weft_status answer_layout(weft_relay *relay, weft_child *child)
     return status;
 }
 
-/* Of those that come by one name and are not joined, the last one stays. Else one peer could take all places, for as
- * long as the relay lets them wait. */
+/* The newcomer takes the place of those with its name that are not joined yet, because one peer could take all places
+ * else, for as long as the relay lets them wait. */
 static void make_way(weft_relay *relay, const weft_child *newcomer)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {

@@ -125,7 +125,7 @@ typedef struct count {
 
 static uint64_t aside_ns; /* what the test did in the place of others */
 
-/* Of this thread alone, because other processes may keep it waiting. */
+/* Counts the time of this thread alone, because other processes may keep the thread waiting. */
 static uint64_t now_ns(void)
 {
     struct timespec t;

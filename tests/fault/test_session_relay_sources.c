@@ -125,7 +125,7 @@ static void publish(unsigned first)
     all_hold(first);
 }
 
-/* What a source says of a rank. */
+/* Returns the row that a source has for a rank. */
 static weft_peer_info told(unsigned source, const char *name)
 {
     weft_peer_info infos[8], found = {0};
@@ -178,7 +178,7 @@ static void one_copy_by_two_relays(void **state)
     }
 }
 
-/* What a rank behind a relay wants is of interest to its relay alone. */
+/* A wish stirs the relay before the rank alone, because nobody else waits for that rank. */
 static void a_wish_stirs_the_relay_alone(void **state)
 {
     (void)state;
