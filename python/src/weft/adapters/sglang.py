@@ -96,11 +96,8 @@ class _Process:
     def _stage(self, update: dict[str, Any]) -> str:
         """Asks for a version. "staged" where every process has it, else why not; never waits."""
         self._core.start()
-        try:
-            self._core.stage(Update(update["version"], 0.0))
-        except Error as error:
-            return str(error)
-        return "staged"
+        ready = self._core.ready(update["version"])
+        return "staged" if isinstance(ready, int) else ready
 
     def _commit(self, update: dict[str, Any]) -> str:
         self._core.start()
