@@ -13,6 +13,14 @@ from ._library import check, failure, lib
 from .errors import ClosedError, Error
 
 _live: weakref.WeakSet[Handle] = weakref.WeakSet()
+_ender: int | None = None  # the thread that ends the interpreter
+
+
+def _stay() -> None:
+    """Keeps a daemon thread here while the interpreter ends, because Python aborts where such a thread prints an error
+    then."""
+    if _ender is not None and threading.get_ident() != _ender:
+        threading.Event().wait()
 
 
 class Handle:
@@ -44,6 +52,7 @@ class Handle:
                 lib.WEFT_E_STATE,
                 "state",
             )
+        _stay()
         with self._lock:
             if self._closed:
                 raise ClosedError(f"{self._what} is closed", lib.WEFT_E_STATE, "state")
@@ -57,6 +66,7 @@ class Handle:
             if not self._users[me]:
                 del self._users[me]
                 self._idle.notify_all()
+        _stay()
 
     def _is_free(self) -> bool:
         """Whether no other thread is in a call. Ctrl-C may have cut the end of one of this thread's calls; one that
@@ -99,6 +109,8 @@ class Handle:
 @atexit.register
 def _close_all() -> None:
     """At the interpreter's end no session of C may be left: its threads would outlive what they read."""
+    global _ender
+    _ender = threading.get_ident()
     for handle in list(_live):
         if handle.closed or handle.foreign():
             continue
