@@ -7,6 +7,7 @@
  * A number stays wanted until the weights have it, or some trainer passes it over. An end may come to a number that
  * nobody wanted, because a snapshot or a repair ends at the newest version. Then the others are brought to that one. An
  * end that has staged less joins again, and what it staged is dropped, because one commit moves all ends to one number.
+ * A repair to less than what is wanted comes first, because nothing else leads on from bits that are of no version.
  * While the trainers are of different runs nothing is wanted, so that nothing of two runs is ever mixed. */
 #include "base/mix64.h"
 #include "base/status.h"
@@ -170,6 +171,25 @@ static bool find_lead(const weft_joint *joint, uint64_t *lead)
     return accord->open ? *lead > accord->number : found;
 }
 
+/* Finds a repair of a lower number than the one wanted, which no end has passed. It cannot be led on before it is
+ * committed. */
+static bool find_repair(const weft_joint *joint, uint64_t *number)
+{
+    uint64_t floor = 0;
+    bool found = false;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        const weft_rollout *end = joint->ends[i];
+        const weft_incoming *first = &end->arriving.queue[0];
+        const uint64_t has = weft_joint_number(joint, &end->current.version);
+        floor = has > floor ? has : floor;
+        if (end->course.state != WEFT_COURSE_STAGED || first->header.snapshot || first->header.base.run != 0)
+            continue;
+        found = true;
+        *number = weft_joint_number(joint, &first->trailer.target);
+    }
+    return found && joint->accord.open && *number < joint->accord.number && *number >= floor;
+}
+
 /* Finds the least number that all ends can come to. False: some trainer has not published it yet. */
 static bool choose(const weft_joint *joint, uint64_t *number)
 {
@@ -206,6 +226,20 @@ static void drop_others(weft_joint *joint)
     }
 }
 
+/* Wants the number of a repair first. What is wanted now comes after that. */
+static void begin_repair(weft_joint *joint, uint64_t number)
+{
+    weft_accord *accord = &joint->accord;
+    if (joint->wishes.named && !accord->named) {
+        accord->named = true;
+        accord->wanted = accord->number;
+    }
+    for (uint32_t i = 0; i < joint->count; i++)
+        if (weft_joint_is_at(joint->ends[i], accord->run, number))
+            weft_wishing_want(joint->ends[i], number);
+    begin(joint, number);
+}
+
 static void agree(weft_joint *joint)
 {
     weft_accord *accord = &joint->accord;
@@ -213,6 +247,8 @@ static void agree(weft_joint *joint)
     accord->open = accord->open && !is_reached(joint, accord->number);
     if (find_lead(joint, &number)) {
         begin(joint, number);
+    } else if (find_repair(joint, &number)) {
+        begin_repair(joint, number);
     } else if (accord->named && (!accord->open || is_idle(joint))) {
         accord->named = false;
         accord->shuns = false;

@@ -355,11 +355,20 @@ static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_w
     return status;
 }
 
+/* A scrub or a commit found other weights since they were digested for this join, and HELLO says what they were. */
+static void check_doubt(weft_rollout *rollout)
+{
+    const weft_join state = rollout->joining.state;
+    if (rollout->current.doubt && state > WEFT_JOIN_AWAY && state < WEFT_JOIN_JOINED)
+        weft_join_lose(rollout, WEFT_E_PEER_LOST, "the weights changed while they were told of");
+}
+
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     weft_status status = WEFT_OK;
     if (rollout->joining.state == WEFT_JOIN_REFUSED)
         return;
+    check_doubt(rollout);
     if (rollout->joining.state == WEFT_JOIN_AWAY) {
         if (weft_course_is_proved(&rollout->course))
             return; /* what is staged is committed first: then HELLO can say so */
