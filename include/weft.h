@@ -592,11 +592,12 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  *
  * version  number of the staged target
  * stream   device stream to order against; the caller may end it after the call returns
- * flags    0, or WEFT_COMMIT_HOLD; other values are reserved
- * held     receives the version that the rollout now holds, or NULL: with WEFT_COMMIT_HOLD the old one. run and number
- *          are 0 if the version's attachment changed during a snapshot; an update without changes brings both later.
+ * flags    0, WEFT_COMMIT_HOLD or WEFT_COMMIT_QUEUE; other values are reserved
+ * held     receives the version that the rollout now holds, or NULL: with these flags the old one. run and number are
+ *          0 if the version's attachment changed during a snapshot; an update without changes brings both later.
  * Blocks: until the device has done the work on the stream, at most ten minutes. Then an update takes O(changes). A
- * snapshot takes the transfer, and fails if nothing arrives for `[commit] deadline`.
+ * snapshot takes the transfer, and fails if nothing arrives for `[commit] deadline`. With WEFT_COMMIT_QUEUE the call
+ * does not wait for the device.
  * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
  * WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number
@@ -611,6 +612,14 @@ WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *
  * each settles. Between the two calls the weights are the new version's, and weft_held names the old one. */
 #define WEFT_COMMIT_HOLD 1u
 
+/* As WEFT_COMMIT_HOLD, but the commit is put on the stream of a device, and the call returns. On the stream, work
+ * before the call reads the old weights, and work after it the new ones. The device compares all changed weights with
+ * what the version was staged on, and writes every change or none. weft_settle learns which, and costs no wait if the
+ * caller has waited for later work of the stream. Until then the stream and the weights stay the session's too: the
+ * stream is not ended, and nobody else writes the weights. Where the device cannot do that by itself, the weights are
+ * moved before the call returns, as with WEFT_COMMIT_HOLD: on the host, and where the update is `encoded`. */
+#define WEFT_COMMIT_QUEUE 2u
+
 typedef enum weft_settlement {
     WEFT_SETTLE_KEEP = 1, /* the new version is held, and the trainer is told so */
     WEFT_SETTLE_UNDO = 2  /* the old weights are there again, bit for bit; the version stays staged */
@@ -618,13 +627,15 @@ typedef enum weft_settlement {
 
 /* Keeps or undoes the commit that is held.
  *
- * A held commit never ends by time. weft_close undoes it. Meanwhile nothing is decoded, and weft_commit, weft_bind and
- * weft_scrub return WEFT_E_STATE.
+ * A held commit never ends by time. weft_close undoes it. Meanwhile nothing is decoded, and weft_commit, weft_bind,
+ * weft_unbind and weft_scrub return WEFT_E_STATE.
  *
  * stream  device stream to order against, as for weft_commit
  * held    receives the version that the rollout now holds, or NULL
- * Blocks: KEEP does not. UNDO blocks as the commit did.
- * Errors: WEFT_E_STATE (no commit is held), WEFT_E_ARGUMENT (how), WEFT_E_DEVICE. */
+ * Blocks: KEEP does not. UNDO blocks as the commit did. Both wait until the device has done a queued commit, and lose
+ * the device after ten minutes.
+ * Errors: WEFT_E_STATE (no commit is held), WEFT_E_ARGUMENT (how), WEFT_E_DEVICE, WEFT_E_BASE (KEEP of a queued commit:
+ * the weights changed after staging; the old version is held, and the rollout joins again). */
 WEFT_API weft_status weft_settle(weft_session *session, weft_settlement how, void *stream, weft_version *held);
 
 /* Returns the attachment of the held version (trainer: of the version published last).

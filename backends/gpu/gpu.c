@@ -295,7 +295,8 @@ void weft_gpu_close(weft_gpu *gpu)
         return;
     for (uint32_t i = 0; i < WEFT_GPU_SLABS && gpu->device; i++) {
         const weft_gpu_stage stage = gpu->slabs[i].stage;
-        if ((stage == WEFT_GPU_RUNNING || stage == WEFT_GPU_LATE) && !atomic_load(&gpu->hung))
+        const bool works = stage == WEFT_GPU_RUNNING || stage == WEFT_GPU_LATE || stage == WEFT_GPU_QUEUED;
+        if (works && !atomic_load(&gpu->hung))
             weft_gpu_quiet(gpu, &gpu->slabs[i]);
     }
     while (gpu->blocks)

@@ -75,15 +75,16 @@ typedef struct weft_gpu_room {
 
 /* ORDERED: nothing of the batch is on the device yet, because other work must end first: what is on the callers'
  * stream, what is late, and what a device with few queues does before it comes to the slab's stream. LATE: its jobs
- * were given up, and its work is still on the device. LENT: its jobs are done, and the
- * caller reads frames in its pinned memory. */
+ * were given up, and its work is still on the device. LENT: its jobs are done, and the caller reads frames in its
+ * pinned memory. QUEUED: it has the rows of a commit on the caller's stream, and no jobs. */
 typedef enum weft_gpu_stage {
     WEFT_GPU_FREE,
     WEFT_GPU_FILLING,
     WEFT_GPU_ORDERED,
     WEFT_GPU_RUNNING,
     WEFT_GPU_LATE,
-    WEFT_GPU_LENT
+    WEFT_GPU_LENT,
+    WEFT_GPU_QUEUED
 } weft_gpu_stage;
 
 /* A wait, and how long it took. A long time without a question counts little, because the process may have been
@@ -216,6 +217,10 @@ uint64_t weft_gpu_runs(const weft_gpu *gpu);
 weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job);
 /* Returns a job's result, once. WEFT_AGAIN if the job is not done, after a pause if nothing moved. */
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job);
+
+/* gpu_commit.c: the slots `queue` and `queued`. */
+weft_status weft_gpu_commit_queue(weft_gpu *gpu, weft_queued_commit *commit);
+weft_status weft_gpu_commit_ask(weft_gpu *gpu, weft_queued_commit *commit);
 
 /* Puts the results of a slab's jobs into their tickets; those that failed share one text. Call with the mutex held. */
 void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab);

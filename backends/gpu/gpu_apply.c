@@ -1,21 +1,14 @@
 /* gpu_apply.c - changes put in place and taken back on the device. */
-#include "backends/gpu/gpu_sheet.h"
-
-/* The part that apply and undo jobs have in common. */
-typedef struct swap_job {
-    const weft_view *target;
-    const weft_changes *changes;
-} swap_job;
+#include "backends/gpu/gpu_swap.h"
 
 typedef struct swap_plan {
     weft_gpu_sheet rows, results; /* the results are in front of the rows, zero at first */
     uint32_t *mismatch;           /* one of each job */
 } swap_plan;
 
-static weft_gpu_need swap_need(const swap_job *job)
+static weft_gpu_need swap_need(const weft_gpu_swap *job)
 {
-    const uint64_t rows = weft_gpu_row_bytes(sizeof(weft_k_swap)) + weft_gpu_view_bytes(job->target) +
-                          sizeof(weft_k_part) * (uint64_t)weft_gpu_parts(job->changes->count, WEFT_K_SWAPS);
+    const uint64_t rows = weft_gpu_swap_bytes(job);
     return (weft_gpu_need){.device = rows, .pinned = rows};
 }
 
@@ -26,20 +19,20 @@ static weft_gpu_need batch_need(void)
     return (weft_gpu_need){.device = results, .pinned = results, .plain = sizeof(swap_plan) + WEFT_GPU_ALIGN};
 }
 
-static swap_job apply_of(const void *job)
+static weft_gpu_swap apply_of(const void *job)
 {
     const weft_apply_job *apply = job;
-    return (swap_job){&apply->target, apply->changes};
+    return (weft_gpu_swap){&apply->target, apply->changes};
 }
 
-static swap_job undo_of(const void *job)
+static weft_gpu_swap undo_of(const void *job)
 {
     const weft_undo_job *undo = job;
-    return (swap_job){&undo->target, undo->changes};
+    return (weft_gpu_swap){&undo->target, undo->changes};
 }
 
 /* Writes the rows of all jobs, then the rows of their parts; returns the number of parts. */
-static uint32_t rows_put(weft_gpu_slab *slab, swap_plan *plan, swap_job (*of)(const void *), uint64_t *parts)
+static uint32_t rows_put(weft_gpu_slab *slab, swap_plan *plan, weft_gpu_swap (*of)(const void *), uint64_t *parts)
 {
     uint64_t address[WEFT_GPU_JOBS], mismatch;
     uint32_t blocks = 0;
@@ -47,31 +40,27 @@ static uint32_t rows_put(weft_gpu_slab *slab, swap_plan *plan, swap_job (*of)(co
     mismatch = weft_gpu_sheet_take(&plan->results, slab->count * sizeof(uint32_t), &made);
     plan->mismatch = made;
     for (uint32_t i = 0; i < slab->count; i++) {
-        const swap_job job = of(slab->jobs[i]);
-        address[i] = weft_gpu_sheet_take(&plan->rows, sizeof(weft_k_swap), &made);
-        *(weft_k_swap *)made = (weft_k_swap){.view = weft_gpu_view_put(&plan->rows, job.target),
-                                             .position = (uintptr_t)job.changes->position,
-                                             .before = (uintptr_t)job.changes->before,
-                                             .after = (uintptr_t)job.changes->after,
-                                             .mismatch = mismatch + i * sizeof(uint32_t),
-                                             .count = job.changes->count};
-        blocks += weft_gpu_parts(job.changes->count, WEFT_K_SWAPS);
+        const weft_gpu_swap job = of(slab->jobs[i]);
+        address[i] = weft_gpu_swap_put(&plan->rows, &job, mismatch + i * sizeof(uint32_t), 0);
+        blocks += weft_gpu_swap_blocks(&job);
     }
     *parts = weft_gpu_sheet_take(&plan->rows, blocks * sizeof(weft_k_part), &made);
     weft_k_part *row = made;
-    for (uint32_t i = 0; i < slab->count; i++)
-        row = weft_gpu_parts_put(row, address[i], weft_gpu_parts(of(slab->jobs[i]).changes->count, WEFT_K_SWAPS), 0);
+    for (uint32_t i = 0; i < slab->count; i++) {
+        const weft_gpu_swap job = of(slab->jobs[i]);
+        row = weft_gpu_parts_put(row, address[i], weft_gpu_swap_blocks(&job), 0);
+    }
     return blocks;
 }
 
-static weft_status swap_begin(weft_gpu *gpu, weft_gpu_slab *slab, swap_job (*of)(const void *),
+static weft_status swap_begin(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_swap (*of)(const void *),
                               enum weft_gpu_kernel kernel)
 {
     swap_plan *plan = weft_gpu_take_plain(slab, sizeof *plan);
     uint64_t rows = 0, parts;
     slab->plan = plan;
     for (uint32_t i = 0; i < slab->count; i++) {
-        const swap_job job = of(slab->jobs[i]);
+        const weft_gpu_swap job = of(slab->jobs[i]);
         rows += swap_need(&job).device;
     }
     const uint64_t results = weft_gpu_row_bytes(slab->count * sizeof(uint32_t));
@@ -93,7 +82,7 @@ static weft_gpu_need apply_need(const weft_gpu *gpu, const void *job)
     (void)gpu;
     if (!job)
         return batch_need();
-    const swap_job swap = apply_of(job);
+    const weft_gpu_swap swap = apply_of(job);
     return swap_need(&swap);
 }
 
@@ -117,16 +106,10 @@ static weft_status apply_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-static weft_view *apply_view(void *job)
-{
-    return &((weft_apply_job *)job)->target;
-}
-
 const weft_gpu_kind weft_gpu_apply = {.name = "apply",
                                       .writes = true,
                                       .urgent = true,
                                       .need = apply_need,
-                                      .view = apply_view,
                                       .stream = apply_stream,
                                       .begin = apply_begin,
                                       .advance = apply_advance};
@@ -138,7 +121,7 @@ static weft_gpu_need undo_need(const weft_gpu *gpu, const void *job)
     (void)gpu;
     if (!job)
         return batch_need();
-    const swap_job swap = undo_of(job);
+    const weft_gpu_swap swap = undo_of(job);
     return swap_need(&swap);
 }
 
@@ -154,11 +137,6 @@ static weft_status undo_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-static weft_view *undo_view(void *job)
-{
-    return &((weft_undo_job *)job)->target;
-}
-
 /* Undo waits for the work that its apply waited for, and not for later work on the caller's stream, because a commit
  * that fails must be taken back. */
 const weft_gpu_kind weft_gpu_undo = {.name = "undo",
@@ -166,6 +144,5 @@ const weft_gpu_kind weft_gpu_undo = {.name = "undo",
                                      .takes_back = true,
                                      .urgent = true,
                                      .need = undo_need,
-                                     .view = undo_view,
                                      .begin = undo_begin,
                                      .advance = undo_advance};

@@ -74,6 +74,16 @@ static const char *slot_check(weft_backend_state *state, const void *data, uint6
     }
 KINDS(SUBMIT)
 
+static weft_status slot_queue(weft_backend_state *state, weft_queued_commit *commit)
+{
+    return weft_gpu_commit_queue(gpu_of(state), commit);
+}
+
+static weft_status slot_queued(weft_backend_state *state, weft_queued_commit *commit)
+{
+    return weft_gpu_commit_ask(gpu_of(state), commit);
+}
+
 static weft_status slot_poll(weft_backend_state *state, void *job)
 {
     return weft_gpu_poll(gpu_of(state), job);
@@ -109,8 +119,8 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
     .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
     .device_bytes = WEFT_GPU_SLABS * WEFT_GPU_DEVICE_BYTES, .memory_left = slot_memory_left, .kernels = slot_kernels,  \
     .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs, .check = slot_check,          \
-    .rest = slot_rest, KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll,  \
-    .give = slot_give
+    .rest = slot_rest, .queue = slot_queue, .queued = slot_queued, KINDS(SLOT).merge = slot_merge,                     \
+    .drain = slot_drain, .invert = slot_invert, .poll = slot_poll, .give = slot_give
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "backends/gpu/gpu_sheet.h"
-
 /* A job's view as the caller gave it. */
 typedef struct own_view {
     struct own_view *next;
@@ -69,7 +67,7 @@ static uint32_t boxes_of(const weft_view *view, const weft_run *run, const span 
 
 typedef struct boxed_bytes {
     uint64_t rows, dense;
-    uint32_t parts;
+    uint32_t parts, spans;
 } boxed_bytes;
 
 static boxed_bytes run_bytes(const weft_view *view, const weft_run *run)
@@ -81,6 +79,7 @@ static boxed_bytes run_bytes(const weft_view *view, const weft_run *run)
         sum.rows += weft_gpu_row_bytes(sizeof(weft_k_boxed)) +
                     weft_gpu_row_bytes(boxes_of(view, run, &s, &first) * sizeof(weft_k_box));
         sum.parts += weft_gpu_parts(s.count, WEFT_K_ELEMENTS);
+        sum.spans++;
         done += s.count;
     }
     return sum;
@@ -96,6 +95,7 @@ static boxed_bytes view_bytes(const weft_view *view)
         sum.rows += bytes.rows;
         sum.dense += bytes.dense;
         sum.parts += bytes.parts;
+        sum.spans += bytes.spans;
     }
     return sum;
 }
@@ -172,20 +172,20 @@ static void box_put(const weft_box *box, const span *s, weft_k_box *row)
 }
 
 /* Writes the rows of a span and of its boxes. Returns the address of the span's. */
-static uint64_t span_put(boxed_plan *plan, const weft_view *view, const weft_run *run, const span *s, uint64_t dense)
+static uint64_t span_put(weft_gpu_sheet *sheet, const weft_view *view, const weft_run *run, const span *s,
+                         uint64_t dense)
 {
     const weft_box *first;
     void *made, *boxes;
     const uint32_t count = boxes_of(view, run, s, &first);
-    const uint64_t address = weft_gpu_sheet_take(&plan->rows, sizeof(weft_k_boxed), &made);
-    *(weft_k_boxed *)made =
-        (weft_k_boxed){.boxes = weft_gpu_sheet_take(&plan->rows, count * sizeof(weft_k_box), &boxes),
-                       .dense = dense,
-                       .all = divisor_of(s->alone ? 0 : s->all),
-                       .column = s->alone ? 0 : (uint32_t)s->column,
-                       .count = s->count,
-                       .width = view->width,
-                       .box_count = count};
+    const uint64_t address = weft_gpu_sheet_take(sheet, sizeof(weft_k_boxed), &made);
+    *(weft_k_boxed *)made = (weft_k_boxed){.boxes = weft_gpu_sheet_take(sheet, count * sizeof(weft_k_box), &boxes),
+                                           .dense = dense,
+                                           .all = divisor_of(s->alone ? 0 : s->all),
+                                           .column = s->alone ? 0 : (uint32_t)s->column,
+                                           .count = s->count,
+                                           .width = view->width,
+                                           .box_count = count};
     for (uint32_t i = 0; i < count; i++)
         box_put(&first[i], s, (weft_k_box *)boxes + i);
     return address;
@@ -197,7 +197,7 @@ static weft_k_part *run_put(boxed_plan *plan, const weft_view *view, weft_run *r
     const uint64_t dense = weft_gpu_sheet_take(&plan->dense, (uint64_t)run->count * view->width, NULL);
     for (uint32_t done = 0; done < run->count;) {
         const span s = span_of(view, run, done);
-        const uint64_t address = span_put(plan, view, run, &s, dense + (uint64_t)done * view->width);
+        const uint64_t address = span_put(&plan->rows, view, run, &s, dense + (uint64_t)done * view->width);
         parts = weft_gpu_parts_put(parts, address, weft_gpu_parts(s.count, WEFT_K_ELEMENTS), 0);
         done += s.count;
     }
@@ -272,4 +272,49 @@ void weft_gpu_boxes_end(weft_gpu_slab *slab)
     for (const own_view *own = plan ? plan->views : NULL; own; own = own->next)
         *own->place = own->view;
     slab->boxed = NULL;
+}
+
+/* ---- rows for jobs that touch few elements */
+
+uint64_t weft_gpu_boxed_view_bytes(const weft_view *view)
+{
+    const boxed_bytes bytes = view_bytes(view);
+    return weft_gpu_row_bytes((view->run_count + bytes.spans) * sizeof(weft_k_run)) + bytes.rows;
+}
+
+/* Writes a run for each span of a strided one. Returns the run after them. */
+static weft_k_run *spans_put(weft_gpu_sheet *sheet, const weft_view *view, const weft_run *run, weft_k_run *row)
+{
+    for (uint32_t done = 0; done < run->count;) {
+        const span s = span_of(view, run, done);
+        *row++ = (weft_k_run){.element = span_put(sheet, view, run, &s, 0),
+                              .position = weft_run_position(view, run) + done,
+                              .count = s.count};
+        done += s.count;
+    }
+    return row;
+}
+
+weft_k_view weft_gpu_boxed_view_put(weft_gpu_sheet *sheet, const weft_view *view, bool *boxed)
+{
+    void *rows;
+    *boxed = has_strided(view);
+    if (!*boxed)
+        return weft_gpu_view_put(sheet, view);
+    const uint64_t runs = view->run_count + view_bytes(view).spans;
+    weft_k_view made = {.count = view->count, .width = view->width, .is_float = view->is_float};
+    made.runs = weft_gpu_sheet_take(sheet, runs * sizeof(weft_k_run), &rows);
+    weft_k_run *row = rows;
+    for (uint32_t r = 0; r < view->run_count; r++) {
+        const weft_run *run = &view->runs[r];
+        if (is_strided(view, run))
+            row = spans_put(sheet, view, run, row);
+        else if (run->count > 0)
+            *row++ = (weft_k_run){.data = weft_gpu_place_of(view, run).data,
+                                  .element = run->element,
+                                  .position = weft_run_position(view, run),
+                                  .count = run->count};
+    }
+    made.run_count = (uint32_t)(row - (weft_k_run *)rows);
+    return made;
 }

@@ -185,8 +185,7 @@ static void need_add(weft_gpu_need *sum, const weft_gpu_need *need)
     sum->plain += need->plain;
 }
 
-/* A slab to be filled, as soon as one is free. */
-static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
+weft_status weft_gpu_slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
 {
     const uint64_t most_ns = gpu->caller_ns + gpu->patience_ns;
     weft_gpu_wait wait;
@@ -202,22 +201,27 @@ static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
     return WEFT_OK;
 }
 
-static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *caller, bool ordered,
-                              weft_gpu_slab **begun)
+void weft_gpu_slab_begin(weft_gpu_slab *slab)
 {
-    weft_status status = slab_wait(gpu, begun);
-    if (status != WEFT_OK)
-        return status;
-    weft_gpu_slab *slab = *begun;
-    slab->kind = kind;
-    slab->stream = slab->streams[kind->urgent];
-    slab->caller = caller;
-    slab->ordered = ordered;
     slab->count = slab->lent = 0;
     slab->step = 0;
     slab->plan = slab->boxed = NULL;
     slab->trouble[0] = '\0';
     slab->device.used = slab->pinned.used = slab->plain.used = 0;
+}
+
+static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *caller, bool ordered,
+                              weft_gpu_slab **begun)
+{
+    weft_status status = weft_gpu_slab_wait(gpu, begun);
+    if (status != WEFT_OK)
+        return status;
+    weft_gpu_slab *slab = *begun;
+    weft_gpu_slab_begin(slab);
+    slab->kind = kind;
+    slab->stream = slab->streams[kind->urgent];
+    slab->caller = caller;
+    slab->ordered = ordered;
     slab->promised = kind->need(gpu, NULL);
     return WEFT_OK;
 }

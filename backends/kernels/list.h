@@ -26,6 +26,7 @@
     ROW(decode_elements)                                                                                               \
     ROW(decode_pairs)                                                                                                  \
     ROW(decode_kept)                                                                                                   \
+    ROW(prove)                                                                                                         \
     ROW(apply)                                                                                                         \
     ROW(undo)                                                                                                          \
     ROW(load)                                                                                                          \

@@ -53,13 +53,16 @@ typedef struct weft_k_part {
 #define WEFT_K_ELEMENTS   8192u        /* of a view */
 #define WEFT_K_SWAPS      1024u        /* changes put in place or taken back */
 
-/* apply, undo: `before` and `after` are put where the changes are; parts of WEFT_K_SWAPS. */
+/* apply, undo: `before` and `after` are put where the changes are. prove: the weights are compared with `before`. Parts
+ * of WEFT_K_SWAPS. A run of elements that lie in boxes with strides has no `data`, and as `element` the address of its
+ * weft_k_boxed, whose first element is the run's. */
 typedef struct weft_k_swap {
     weft_k_view view;
     uint64_t position, before, after;
-    uint64_t mismatch; /* u32: set by apply if some element was not `before` */
+    uint64_t mismatch; /* u32: set by apply and prove if some element was not `before` */
+    uint64_t guard;    /* u32: set by prove with `mismatch`; apply does nothing if it is set. 0: apply without proof */
     uint32_t count;
-    uint32_t spare;
+    uint32_t boxed; /* 1: some runs have boxes */
 } weft_k_swap;
 
 /* load, store: dense bytes, aligned to the width; parts of WEFT_K_ELEMENTS. */
@@ -70,8 +73,9 @@ typedef struct weft_k_copy {
 } weft_k_copy;
 
 /* boxes_load, boxes_store: elements of one tensor that lie in boxes (core/layout/box.h), out of them into dense memory,
- * and back; parts of WEFT_K_ELEMENTS. Rows and columns count from the job's first row, and from the tensor's first
- * column or, in a job of one row, from the job's first. So numbers have 32 bits, and a division is a product. */
+ * and back; parts of WEFT_K_ELEMENTS. apply and its like find single elements there. Rows and columns count from the
+ * job's first row, and from the tensor's first column or, in a job of one row, from the job's first. So numbers have 32
+ * bits, and a division is a product. */
 #define WEFT_K_BOX_DIGITS 4u
 #define WEFT_K_BOX_ROW    (1u << 24) /* elements of a row beyond which a job has one row alone */
 
@@ -100,7 +104,7 @@ typedef struct weft_k_box {
 
 typedef struct weft_k_boxed {
     uint64_t boxes;     /* weft_k_box[box_count], which have all of the elements */
-    uint64_t dense;     /* aligned to the width */
+    uint64_t dense;     /* aligned to the width; of no use to apply and its like */
     weft_k_divisor all; /* elements of a row; by 0: the job has one row */
     uint32_t column;    /* of the first element; 0 in a job of one row */
     uint32_t count;     /* elements, at most 2^24 */
@@ -241,7 +245,8 @@ typedef weft_k_part weft_k_decode_sizes, weft_k_decode_exceptions, weft_k_decode
 typedef weft_k_part weft_k_decode_classes, weft_k_decode_populations, weft_k_decode_bounds, weft_k_decode_places;
 typedef weft_k_part weft_k_decode_further, weft_k_decode_lengths, weft_k_decode_magnitudes;
 typedef weft_k_part weft_k_decode_differ, weft_k_decode_elements, weft_k_decode_pairs, weft_k_decode_kept;
-typedef weft_k_part weft_k_apply, weft_k_undo, weft_k_load, weft_k_store, weft_k_boxes_load, weft_k_boxes_store;
+typedef weft_k_part weft_k_prove, weft_k_apply, weft_k_undo, weft_k_load, weft_k_store;
+typedef weft_k_part weft_k_boxes_load, weft_k_boxes_store;
 
 /* ---- encode: host side in gpu_encode.c
  *

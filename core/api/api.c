@@ -134,8 +134,9 @@ static weft_status commit_alone(weft_session *session, uint64_t version, void *s
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags, weft_version *held)
 {
     weft_status status = need_rollout(session, "weft_commit");
-    if (status == WEFT_OK && (flags & ~WEFT_COMMIT_HOLD))
-        status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved", flags & ~WEFT_COMMIT_HOLD);
+    if (status == WEFT_OK && (flags & ~(WEFT_COMMIT_HOLD | WEFT_COMMIT_QUEUE)))
+        status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved",
+                           flags & ~(WEFT_COMMIT_HOLD | WEFT_COMMIT_QUEUE));
     if (status == WEFT_OK)
         status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_commit");
     if (status != WEFT_OK)

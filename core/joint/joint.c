@@ -77,6 +77,7 @@ static void close_joint(weft_session *session)
         weft_rollout_let_pass(joint->ends[i], deadline_ns);
     weft_session_stop(session);
     weft_log_sink *before = weft_log_enter(&session->sink);
+    weft_joint_queue_drop(joint);
     for (uint32_t i = 0; i < joint->count; i++)
         weft_rollout_leave(joint->ends[i], deadline_ns);
     weft_log_enter(before);

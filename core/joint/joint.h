@@ -20,12 +20,21 @@ typedef struct weft_accord {
     uint64_t below; /* a number near `shunned` that can be had; 0: none */
 } weft_accord;
 
+/* The commit that is queued on the caller's stream. joint_queue.c owns it. */
+typedef struct weft_joint_queue {
+    weft_queued_commit commit;
+    weft_rollout *ends[WEFT_SOURCES_MAX]; /* those that move */
+    uint32_t count;
+    bool open; /* the device has it */
+} weft_joint_queue;
+
 typedef struct weft_joint {
     weft_session *session;
     bool several; /* the options name sources, if only one */
     weft_rollout *ends[WEFT_SOURCES_MAX];
     weft_division *divisions[WEFT_SOURCES_MAX]; /* divisions of the ends; NULL: the session's */
     uint32_t count;
+    weft_joint_queue queue;
     /* All that follows is of several sources. */
     weft_version held;   /* version of the weights, as far as they are of one */
     bool whole;          /* the weights are of one version */
@@ -83,6 +92,17 @@ weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stre
 weft_status weft_joint_await(weft_joint *joint, uint64_t deadline_ns);
 /* Tells why nothing will ever come, or with `away` why nothing comes until a trainer does. */
 weft_status weft_joint_check(const weft_joint *joint, bool away);
+
+/* ---- joint_queue.c */
+/* Queues what the ends have staged, and holds it for weft_settle. WEFT_AGAIN: the device cannot do that by itself, and
+ * nothing was done (a snapshot, an encoded update, no device). Other errors are the commit's, as of weft_commit. */
+weft_status weft_joint_queue_begin(weft_joint *joint, void *stream);
+/* Waits for the device before a commit is settled. WEFT_OK: the weights are the new version's, or nothing was queued.
+ * WEFT_AGAIN: it was to be undone, and no weight was moved. Errors, after which the old weights are there and nothing
+ * is held: WEFT_E_BASE; WEFT_E_DEVICE. */
+weft_status weft_joint_queue_end(weft_joint *joint, weft_settlement how);
+/* Waits for the device before the ends are closed, when the session's thread has ended. */
+void weft_joint_queue_drop(weft_joint *joint);
 
 /* ---- what the parts ask of an end */
 /* Returns true if the end has staged a version of that number and run. */

@@ -10,6 +10,9 @@
 #include "base/status.h"
 #include "joint/joint.h"
 
+/* Flags of a commit that waits for weft_settle. */
+#define HELD_BACK (WEFT_COMMIT_HOLD | WEFT_COMMIT_QUEUE)
+
 typedef unsigned long long ull;
 
 bool weft_joint_held(const weft_joint *joint, weft_version *held)
@@ -189,7 +192,10 @@ static weft_status commit_snapshot(weft_joint *joint, void *stream)
 
 static weft_status commit_together(weft_joint *joint, void *stream, uint32_t flags)
 {
-    weft_status status = WEFT_OK;
+    weft_status status = flags & WEFT_COMMIT_QUEUE ? weft_joint_queue_begin(joint, stream) : WEFT_AGAIN;
+    if (status != WEFT_AGAIN)
+        return status;
+    status = WEFT_OK;
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
         if (joint->ends[i]->course.state == WEFT_COURSE_STAGED && !is_snapshot(joint->ends[i]))
             status = commit_end(joint->ends[i], stream, WEFT_COMMIT_HOLD);
@@ -201,7 +207,7 @@ static weft_status commit_together(weft_joint *joint, void *stream, uint32_t fla
         settle_all(joint, WEFT_SETTLE_UNDO, stream);
         return weft_fail_quiet(status, "%s", why);
     }
-    return flags & WEFT_COMMIT_HOLD ? WEFT_OK : settle_all(joint, WEFT_SETTLE_KEEP, stream);
+    return flags & HELD_BACK ? WEFT_OK : settle_all(joint, WEFT_SETTLE_KEEP, stream);
 }
 
 /* ---- commit of snapshots: until all ends have one number */
@@ -310,7 +316,7 @@ static weft_status check_commit(const weft_joint *joint, uint64_t version, uint3
     if (!weft_joint_describe(joint, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (ull)version,
                          info.kind ? "another version is staged" : "nothing is staged");
-    if (flags & WEFT_COMMIT_HOLD && info.kind != WEFT_STAGED_UPDATE)
+    if (flags & HELD_BACK && info.kind != WEFT_STAGED_UPDATE)
         return weft_fail(WEFT_E_STATE, "commit %llu: a snapshot cannot be held, because it has no way back",
                          (ull)version);
     return WEFT_OK;
@@ -325,10 +331,25 @@ static void end_commit(weft_joint *joint, bool moved)
     weft_session_changed(joint->session);
 }
 
+static weft_status commit_one(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held)
+{
+    weft_rollout *end = joint->ends[0];
+    if (!(flags & WEFT_COMMIT_QUEUE))
+        return weft_rollout_commit(end, version, stream, flags, held);
+    weft_status status = weft_rollout_check_commit(end, version, flags);
+    if (status == WEFT_OK)
+        status = weft_joint_queue_begin(joint, stream);
+    if (status == WEFT_AGAIN)
+        return weft_rollout_commit(end, version, stream, WEFT_COMMIT_HOLD, held);
+    if (status == WEFT_OK && held)
+        *held = end->current.version;
+    return status;
+}
+
 weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held)
 {
     if (!joint->several)
-        return weft_rollout_commit(joint->ends[0], version, stream, flags, held);
+        return commit_one(joint, version, stream, flags, held);
     weft_status status = check_commit(joint, version, flags);
     if (status != WEFT_OK)
         return status;
@@ -336,7 +357,7 @@ weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream,
     joint->moving = true;
     status = joins ? commit_joining(joint, stream) : commit_together(joint, stream, flags);
     joint->moving = false;
-    joint->held_back = status == WEFT_OK && !joins && (flags & WEFT_COMMIT_HOLD);
+    joint->held_back = status == WEFT_OK && !joins && (flags & HELD_BACK);
     if (!joint->held_back)
         end_commit(joint, status == WEFT_OK);
     if (status == WEFT_OK && held)
@@ -344,15 +365,32 @@ weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream,
     return status;
 }
 
+static weft_status settle_one(weft_joint *joint, weft_settlement how, void *stream, weft_version *held)
+{
+    weft_rollout *end = joint->ends[0];
+    weft_status status = weft_joint_queue_end(joint, how);
+    if (status == WEFT_OK)
+        return weft_rollout_settle(end, how, stream, held);
+    if (status == WEFT_AGAIN)
+        status = WEFT_OK;
+    if (status == WEFT_OK && held)
+        *held = end->current.version;
+    return status;
+}
+
 weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stream, weft_version *held)
 {
     if (!joint->several)
-        return weft_rollout_settle(joint->ends[0], how, stream, held);
+        return settle_one(joint, how, stream, held);
     if (joint->session->ended != WEFT_OK)
         return weft_rollout_ended(joint->session);
     if (!joint->held_back)
         return weft_fail(WEFT_E_STATE, "settle: no commit is held");
-    const weft_status status = settle_all(joint, how, stream);
+    weft_status status = weft_joint_queue_end(joint, how);
+    if (status == WEFT_OK)
+        status = settle_all(joint, how, stream);
+    else if (status == WEFT_AGAIN)
+        status = WEFT_OK;
     joint->held_back = false;
     end_commit(joint, status == WEFT_OK && how == WEFT_SETTLE_KEEP);
     if (status == WEFT_OK && held)

@@ -29,7 +29,7 @@
 #include "codec/survey.h"
 #include "layout/layout.h"
 
-#define WEFT_BACKEND_ABI 5u
+#define WEFT_BACKEND_ABI 6u
 
 /* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
  * to those that hand it on. */
@@ -146,6 +146,19 @@ typedef struct weft_undo_job {
     void *stream;
 } weft_undo_job;
 
+/* queue: puts a commit on the caller's stream and returns, before any of that is done. The device compares the weights
+ * with `before` of all lists. If all are equal it puts all lists in place, as apply does; if not, none. The lists stay
+ * until `queued` has a result, no other job touches them or the weights, and there is one commit at a time. */
+typedef struct weft_queued_commit {
+    uint64_t count;                                               /* lists, at least 1 */
+    void (*fill)(void *user, uint64_t list, weft_apply_job *job); /* gives target and changes of a list */
+    void *user;
+    void *stream;     /* the caller's stream */
+    uint32_t place;   /* the backend's */
+    bool written;     /* out of `queued`: the lists are in place, and undo takes them back */
+    uint64_t altered; /* out of `queued`: the first list that met other bits than `before`; UINT64_MAX: none */
+} weft_queued_commit;
+
 /* digest: adds every element's term to its part's word. */
 typedef struct weft_digest_job {
     weft_ticket ticket;
@@ -251,6 +264,12 @@ typedef struct weft_backend {
     /* Waits until no job that was given up reads memory any more, at most late_ms. NULL: none is given up. Errors:
      * WEFT_E_TIMEOUT, WEFT_E_DEVICE. */
     weft_status (*rest)(weft_backend_state *state);
+    /* Puts a commit on the caller's stream. NULL: the backend has no streams, and apply is all. Errors, after which
+     * nothing is done: WEFT_E_BUDGET (without a log line: the rows of so many lists have no room; apply can do it),
+     * WEFT_E_ARGUMENT (the stream), WEFT_E_TIMEOUT, WEFT_E_DEVICE. */
+    weft_status (*queue)(weft_backend_state *state, weft_queued_commit *commit);
+    /* Returns WEFT_AGAIN, after a pause, until the device has done the commit. Errors: WEFT_E_DEVICE. */
+    weft_status (*queued)(weft_backend_state *state, weft_queued_commit *commit);
     /* Returns the most runs that the view of a job may have, at least as many as any unit. UINT64_MAX: any number. */
     uint64_t (*runs)(const weft_backend_state *state);
     /* Says why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence

@@ -76,6 +76,7 @@ typedef struct weft_stage {
     weft_binding image_binding;
     void *stream;          /* stream of the caller, of the commit under way */
     bool held_back;        /* WEFT_COMMIT_HOLD: the weights are moved, and the caller is to keep or undo that */
+    bool queued;           /* WEFT_COMMIT_QUEUE: the device moves or moved them, in a time that is not known */
     bool held_long;        /* that it takes long was told */
     uint64_t held_back_ns; /* time when the weights were moved */
     uint64_t held_moving;  /* time in ns that it took */
@@ -96,6 +97,8 @@ weft_status weft_stage_step(weft_rollout *rollout);
 weft_status weft_stage_commit(weft_rollout *rollout);
 /* Moves the weights back from a version that weft_stage_commit moved them to. Errors: WEFT_E_DEVICE. */
 weft_status weft_stage_undo(weft_rollout *rollout);
+/* Says that the weights of a list are not those that the version was staged on: WEFT_E_BASE. */
+weft_status weft_stage_altered(weft_rollout *rollout, const weft_changes *changes);
 /* Moves the weights by the lists in staging, all or none. Errors: WEFT_E_BASE (a weight changed meanwhile; undone),
  * WEFT_E_DEVICE. */
 weft_status weft_stage_apply(weft_rollout *rollout);

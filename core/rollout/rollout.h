@@ -132,6 +132,14 @@ weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, wef
 weft_status weft_rollout_receive(weft_rollout *const *ends, uint32_t count);
 weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
                                 weft_version *held);
+/* Checks whether `version` is what is staged, and may be committed with these flags. */
+weft_status weft_rollout_check_commit(const weft_rollout *rollout, uint64_t version, uint32_t flags);
+/* The two ends of a commit that others move: begins that of what is staged; and notes the status that came of it. */
+void weft_rollout_commit_begin(weft_rollout *rollout);
+void weft_rollout_commit_end(weft_rollout *rollout, uint64_t begun_ns, weft_status status, bool hold);
+/* Ends a commit that is held, and of which no weight is moved. WEFT_OK: the version is staged again. Other statuses
+ * give the version up. */
+void weft_rollout_unmoved(weft_rollout *rollout, weft_status status);
 weft_status weft_rollout_settle(weft_rollout *rollout, weft_settlement how, void *stream, weft_version *held);
 /* Returns WEFT_OK, or WEFT_E_STATE because a commit waits for weft_settle; `call` names the call that has to wait. */
 weft_status weft_rollout_settled(const weft_rollout *rollout, const char *call);

@@ -180,15 +180,15 @@ static void commit_failed(weft_rollout *rollout, weft_status status)
         weft_stage_clear(rollout);
 }
 
-static weft_status commit_staged(weft_rollout *rollout, bool hold)
+/* From staged, which the caller saw under the lock. */
+void weft_rollout_commit_begin(weft_rollout *rollout)
 {
-    weft_session *session = rollout->session;
+    weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT);
+}
+
+void weft_rollout_commit_end(weft_rollout *rollout, uint64_t begun_ns, weft_status status, bool hold)
+{
     weft_stage *stage = &rollout->stage;
-    uint64_t begun_ns = weft_clock_ns();
-    weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT); /* from staged, which the caller saw under the lock */
-    pthread_mutex_unlock(&session->lock);
-    weft_status status = weft_stage_commit(rollout);
-    pthread_mutex_lock(&session->lock);
     stage->held_back_ns = weft_clock_ns();
     stage->held_moving = stage->held_back_ns - begun_ns;
     stage->held_back = status == WEFT_OK && hold;
@@ -197,7 +197,19 @@ static weft_status commit_staged(weft_rollout *rollout, bool hold)
         weft_stage_settle(rollout, stage->held_moving);
     else if (status != WEFT_OK)
         commit_failed(rollout, status);
-    weft_session_wake(session);
+    weft_session_wake(rollout->session);
+}
+
+static weft_status commit_staged(weft_rollout *rollout, bool hold)
+{
+    weft_session *session = rollout->session;
+    const uint64_t begun_ns = weft_clock_ns();
+    weft_rollout_commit_begin(rollout);
+    rollout->stage.queued = false;
+    pthread_mutex_unlock(&session->lock);
+    const weft_status status = weft_stage_commit(rollout);
+    pthread_mutex_lock(&session->lock);
+    weft_rollout_commit_end(rollout, begun_ns, status, hold);
     return status;
 }
 
@@ -224,9 +236,20 @@ void weft_rollout_check_held(weft_rollout *rollout, uint64_t now_ns, weft_waits 
     stage->held_long = true;
     const weft_version *target = &rollout->arriving.queue[0].trailer.target;
     weft_session_event(rollout->session, WEFT_EVENT_UNSETTLED, WEFT_OK, rollout->site.name, target,
-                       "a commit with WEFT_COMMIT_HOLD waits for weft_settle");
+                       "a commit waits for weft_settle");
     weft_log(WEFT_LOG_WARN, "version %llu is held for %llu ms ([commit] deadline), and waits for weft_settle",
              (unsigned long long)target->number, (unsigned long long)patience_ms);
+}
+
+void weft_rollout_unmoved(weft_rollout *rollout, weft_status status)
+{
+    rollout->stage.held_back = false;
+    if (status == WEFT_OK)
+        weft_course_move(&rollout->course, WEFT_COURSE_ON_RETURNED);
+    else
+        commit_failed(rollout, status);
+    weft_session_wake(rollout->session);
+    weft_session_changed(rollout->session);
 }
 
 /* Moves the weights back. The version stays staged. */
@@ -236,10 +259,7 @@ static weft_status commit_return(weft_rollout *rollout)
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_stage_undo(rollout);
     pthread_mutex_lock(&session->lock);
-    if (status == WEFT_OK)
-        weft_course_move(&rollout->course, WEFT_COURSE_ON_RETURNED);
-    else
-        commit_failed(rollout, status);
+    weft_rollout_unmoved(rollout, status);
     return status;
 }
 
@@ -269,14 +289,13 @@ weft_status weft_rollout_settle(weft_rollout *rollout, weft_settlement how, void
 /* A snapshot in place has no way back, and a staged one is in no list that undo knows. */
 static weft_status check_hold(const weft_staged_info *info, uint32_t flags)
 {
-    if (!(flags & WEFT_COMMIT_HOLD) || info->kind == WEFT_STAGED_UPDATE)
+    if (!(flags & (WEFT_COMMIT_HOLD | WEFT_COMMIT_QUEUE)) || info->kind == WEFT_STAGED_UPDATE)
         return WEFT_OK;
     return weft_fail(WEFT_E_STATE, "commit %llu: a snapshot cannot be held, because it has no way back",
                      (unsigned long long)info->target.number);
 }
 
-weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
-                                weft_version *held)
+weft_status weft_rollout_check_commit(const weft_rollout *rollout, uint64_t version, uint32_t flags)
 {
     weft_staged_info info = {.size = sizeof info};
     if (rollout->session->ended != WEFT_OK)
@@ -287,7 +306,13 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
     if (!weft_rollout_describe(rollout, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
-    status = check_hold(&info, flags);
+    return check_hold(&info, flags);
+}
+
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
+                                weft_version *held)
+{
+    weft_status status = weft_rollout_check_commit(rollout, version, flags);
     if (status != WEFT_OK)
         return status;
     rollout->stage.stream = stream;

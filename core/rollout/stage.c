@@ -180,7 +180,8 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     weft_wishing_settle(&rollout->wishing, rollout->current.version.number);
     rollout->joining.faults = 0;
     rollout->stage.last = rollout->arriving.book;
-    if (!rollout->arriving.queue[0].header.snapshot && !rollout->arriving.kept.encoded && rollout->stage.last.changed)
+    const bool measured = !rollout->arriving.kept.encoded && !rollout->stage.queued;
+    if (!rollout->arriving.queue[0].header.snapshot && measured && rollout->stage.last.changed)
         rollout->stage.change_ns = (double)commit_ns / (double)rollout->stage.last.changed;
     rollout->stage.level = weft_level_name(rollout->arriving.queue[0].header.level);
     if (!rollout->joining.route.source) /* of several, one version is counted when all have it */

@@ -39,7 +39,7 @@ static void undo_fill(void *user, uint64_t list, weft_job *job)
                                 .stream = rollout->stage.stream};
 }
 
-static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
+weft_status weft_stage_altered(weft_rollout *rollout, const weft_changes *changes)
 {
     char name[WEFT_PART_TEXT];
     weft_verify_name(rollout, changes->unit, changes->units, name);
@@ -63,7 +63,7 @@ weft_status weft_stage_apply(weft_rollout *rollout)
         return WEFT_OK;
     if (status != WEFT_E_DEVICE && undo_lists(&c, c.begun) != WEFT_OK)
         status = WEFT_E_DEVICE;
-    return status == WEFT_E_BASE ? altered(rollout, c.altered) : status;
+    return status == WEFT_E_BASE ? weft_stage_altered(rollout, c.altered) : status;
 }
 
 static void image_fill(void *user, uint64_t unit, weft_job *job)

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "tests/emulation/decode_world.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -166,6 +167,133 @@ static void changes_come_and_go(void **state)
     }
 }
 
+/* ---- a commit that is queued */
+
+typedef struct queued_lists {
+    const decode_world *w;
+    weft_changes *lists;
+} queued_lists;
+
+static void list_fill(void *user, uint64_t list, weft_apply_job *job)
+{
+    const queued_lists *of = user;
+    *job = (weft_apply_job){.target = weft_binding_view(&of->w->weights, list), .changes = &of->lists[list]};
+}
+
+static weft_queued_commit twins_queue(twins *t, queued_lists *of)
+{
+    weft_queued_commit commit = {.count = t->gpu.layout->unit_count, .fill = list_fill, .user = of};
+    weft_status status = WEFT_AGAIN;
+    pair_must(weft_gpu_commit_queue(t->gpu.gpu, &commit), "queue");
+    while (status == WEFT_AGAIN)
+        status = weft_gpu_commit_ask(t->gpu.gpu, &commit);
+    pair_must(status, "queued");
+    return commit;
+}
+
+/* Lists of all units land as one; and if a weight of the first unit was changed, in any place, none does. */
+static void all_lists_or_none(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 8; round++) {
+        uint64_t seed = round;
+        const uint64_t sizes[] = {1 + pair_below(&seed, 20000), 1 + pair_below(&seed, 70), 3000};
+        weft_changes host[UNITS], gpu[UNITS];
+        bool mismatch[UNITS];
+        twins t;
+        twins_open(&t, round, dtypes[round % COUNT(dtypes)], sizes, COUNT(sizes), 20);
+        queued_lists of = {&t.gpu, gpu};
+        const uint64_t units = t.host.layout->unit_count;
+        for (uint64_t u = 0; u < units; u++) {
+            host[u] = changes_of(&t.host, u);
+            gpu[u] = changes_of(&t.gpu, u);
+        }
+        const bool disturbed = round % 2 && host[0].count > 0;
+        if (disturbed)
+            twins_disturb(&t, &host[0]);
+        const weft_queued_commit commit = twins_queue(&t, &of);
+        assert_int_equal(commit.written, !disturbed);
+        assert_true(commit.altered == (disturbed ? 0 : UINT64_MAX));
+        for (uint64_t u = 0; u < units; u++)
+            changes_agree(&host[u], &gpu[u], t.host.row->width);
+        if (disturbed) {
+            twins_agree(&t); /* nothing was written at either end */
+        } else {
+            for (uint64_t u = 0; u < units; u++) {
+                weft_apply_job job = {.target = weft_binding_view(&t.host.weights, u), .changes = &host[u]};
+                pair_must(weft_backend_host.apply(t.host.host, &job), "apply");
+            }
+            twins_agree(&t);
+            twins_undo(&t, host, gpu);
+        }
+        twins_apply(&t, host, gpu, mismatch); /* the slab is free again, and lists are as they were */
+        for (uint64_t u = 0; u < units; u++) {
+            pair_changes_free(&host[u]);
+            pair_changes_free(&gpu[u]);
+        }
+        twins_close(&t);
+    }
+}
+
+/* Any single element that is not what its list says is found. */
+static void each_element_is_proved(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 4; round++) {
+        const uint64_t sizes[] = {5000, 40};
+        weft_changes gpu[UNITS];
+        twins t;
+        twins_open(&t, round, dtypes[round], sizes, COUNT(sizes), 3);
+        queued_lists of = {&t.gpu, gpu};
+        uint64_t seed = round;
+        for (uint64_t u = 0; u < t.gpu.layout->unit_count; u++)
+            gpu[u] = changes_of(&t.gpu, u);
+        uint8_t *before = pair_memory(t.gpu.live_bytes);
+        for (int times = 0; times < 12; times++) {
+            const uint64_t list = pair_below(&seed, t.gpu.layout->unit_count);
+            if (gpu[list].count == 0)
+                continue;
+            const uint64_t bytes = (uint64_t)gpu[list].count * t.gpu.row->width;
+            uint8_t *spoiled = (uint8_t *)gpu[list].before + (times ? pair_below(&seed, bytes) : bytes - 1);
+            *spoiled ^= 0x80;
+            memcpy(before, t.gpu.live, t.gpu.live_bytes);
+            const weft_queued_commit commit = twins_queue(&t, &of);
+            assert_false(commit.written);
+            assert_true(commit.altered == list);
+            assert_memory_equal(before, t.gpu.live, t.gpu.live_bytes);
+            *spoiled ^= 0x80;
+        }
+        for (uint64_t u = 0; u < t.gpu.layout->unit_count; u++)
+            pair_changes_free(&gpu[u]);
+        free(before);
+        twins_close(&t);
+    }
+}
+
+/* Rows that have no room in a slab are refused, and nothing is done. */
+static void too_many_lists_are_refused(void **state)
+{
+    const uint64_t sizes[] = {3000};
+    weft_changes list;
+    twins t;
+    (void)state;
+    twins_open(&t, 1, WEFT_BF16, sizes, COUNT(sizes), 3);
+    queued_lists of = {&t.gpu, &list};
+    weft_queued_commit commit = {.count = 1, .fill = list_fill, .user = &of};
+    list = changes_of(&t.gpu, 0);
+    const uint64_t bytes = t.gpu.gpu->slabs[0].pinned.bytes;
+    for (uint64_t i = 0; i < WEFT_GPU_SLABS; i++)
+        t.gpu.gpu->slabs[i].pinned.bytes = 512;
+    assert_int_equal(weft_gpu_commit_queue(t.gpu.gpu, &commit), WEFT_E_BUDGET);
+    assert_non_null(strstr(weft_last_error(), "1 lists"));
+    for (uint64_t i = 0; i < WEFT_GPU_SLABS; i++)
+        t.gpu.gpu->slabs[i].pinned.bytes = bytes;
+    assert_int_equal(weft_emulation_driver_launches(WEFT_GPU_KERNEL_prove), 0);
+    assert_true(twins_queue(&t, &of).written);
+    pair_changes_free(&list);
+    twins_close(&t);
+}
+
 /* Bytes go by a slab, or by device memory as it is; they need no alignment. */
 static void dense_bytes_come_and_go(void **state)
 {
@@ -218,7 +346,8 @@ int main(void)
     weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
     weft_log_enter(&quiet);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes_come_and_go),
+        cmocka_unit_test(changes_come_and_go),     cmocka_unit_test(all_lists_or_none),
+        cmocka_unit_test(each_element_is_proved),  cmocka_unit_test(too_many_lists_are_refused),
         cmocka_unit_test(dense_bytes_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

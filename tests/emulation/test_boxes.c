@@ -105,6 +105,31 @@ static void device_wait(weft_status status, void *job)
 
 /* ---- jobs */
 
+static void list_fill(void *user, uint64_t list, weft_apply_job *job)
+{
+    (void)list;
+    *job = *(const weft_apply_job *)user;
+}
+
+/* Puts a list in place by a commit that is queued; one whose `before` is wrong in an element does nothing. */
+static void queues(const strided *s, weft_apply_job *apply, const uint8_t *before)
+{
+    weft_queued_commit commit = {.count = 1, .fill = list_fill, .user = apply};
+    uint8_t *last = (uint8_t *)apply->changes->before + (uint64_t)apply->changes->count * apply->target.width - 1;
+    for (int spoiled = 1; spoiled >= 0; spoiled--) {
+        weft_status status = WEFT_AGAIN;
+        *last ^= (uint8_t)spoiled;
+        pair_must(weft_gpu_commit_queue(gpu, &commit), "queue");
+        while (status == WEFT_AGAIN)
+            status = weft_gpu_commit_ask(gpu, &commit);
+        pair_must(status, "queued");
+        *last ^= (uint8_t)spoiled;
+        assert_int_equal(commit.written, !spoiled);
+        if (spoiled)
+            assert_memory_equal(before, s->then_at.memory, s->then_at.bytes);
+    }
+}
+
 /* The device's frame of one level lands on the rollout's blocks, and is taken back and put again. */
 static void lands(strided *s, const weft_frame_sink *sink, uint32_t units)
 {
@@ -123,11 +148,18 @@ static void lands(strided *s, const weft_frame_sink *sink, uint32_t units)
     memcpy(before, s->then_at.memory, s->then_at.bytes);
     device_wait(weft_gpu_submit(gpu, &weft_gpu_decode, &decode), &decode);
     assert_true(decode.base.boxes == view.boxes && decode.base.runs == view.runs); /* the job has its own view again */
+    uint8_t *last = (uint8_t *)changes.before + (uint64_t)(changes.count - 1) * view.width, was = *last;
+    *last ^= 1;
+    device_wait(weft_gpu_submit(gpu, &weft_gpu_apply, &apply), &apply);
+    assert_true(apply.mismatch);
+    assert_int_equal(*last, was); /* what was really there */
+    device_wait(weft_gpu_submit(gpu, &weft_gpu_undo, &undo), &undo);
+    assert_memory_equal(before, s->then_at.memory, s->then_at.bytes);
     device_wait(weft_gpu_submit(gpu, &weft_gpu_apply, &apply), &apply);
     assert_false(apply.mismatch);
     device_wait(weft_gpu_submit(gpu, &weft_gpu_undo, &undo), &undo);
     assert_memory_equal(before, s->then_at.memory, s->then_at.bytes);
-    device_wait(weft_gpu_submit(gpu, &weft_gpu_apply, &apply), &apply);
+    queues(s, &apply, before);
     pair_changes_free(&changes);
     free(before);
     free(delta);

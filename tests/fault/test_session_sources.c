@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "joint/joint.h"
+#include "tests/support/deferred.h"
 
 #define MOST 4000u /* rounds until something that must happen has happened */
 
@@ -49,6 +50,20 @@ static int teardown(void **state)
     (void)state;
     source_world_close(&w);
     return 0;
+}
+
+/* The backend of all has queued commits. */
+static int setup_queue(void **state)
+{
+    deferred_lend_queue();
+    return setup(state);
+}
+
+static int teardown_queue(void **state)
+{
+    const int code = teardown(state);
+    weft_backend_lend(NULL);
+    return code;
 }
 
 static weft_session *rank_session(void)
@@ -184,6 +199,77 @@ static void a_failure_of_one_undoes_all(void **state)
     source_check(&w, r);
 }
 
+static void other_hand(void)
+{
+    const weft_joint *joint = rank_session()->joint;
+    weft_rollout *last = joint->ends[joint->count - 1];
+    const weft_changes *changes = weft_staging_at(&last->stage.staging, 0);
+    uint8_t *weight = weft_binding_view(&last->current.weights, changes->unit).runs[0].data;
+    for (unsigned i = 0; i < 64; i++)
+        weight[i] ^= 1;
+}
+
+/* Commits what comes until the weights are the version. */
+static void come_to(uint64_t number)
+{
+    for (unsigned i = 0; i < MOST && held_number() != number; i++) {
+        weft_staged_info info = {.size = sizeof info};
+        round_of();
+        if (weft_staged(rank_session(), 0, &info) == WEFT_OK)
+            assert_int_equal(weft_commit(rank_session(), info.target.number, NULL, 0, NULL), WEFT_OK);
+    }
+    assert_int_equal(held_number(), number);
+    source_check(&w, &w.ranks[0]);
+}
+
+/* A weight rots in one end while all of them stage the next version. The commit finds that, and the end is repaired to
+ * the version that the others hold, and comes to the next one with them. */
+static void a_rotten_end_is_repaired(bool named)
+{
+    join_same(named);
+    source_publish(&w, 300);
+    go_all(6);
+    if (named)
+        assert_int_equal(weft_want(rank_session(), 6), WEFT_OK);
+    wait_staged(6);
+    other_hand();
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_E_BASE);
+    come_to(6);
+}
+
+static void rot_is_repaired(void **state)
+{
+    (void)state;
+    a_rotten_end_is_repaired(false);
+}
+
+static void rot_is_repaired_by_name(void **state)
+{
+    (void)state;
+    a_rotten_end_is_repaired(true);
+}
+
+/* A scrub finds rot when HELLO has said already what the weights were. */
+static void rot_is_repaired_at_a_join(void **state)
+{
+    (void)state;
+    join_same(false);
+    const weft_joint *joint = rank_session()->joint;
+    weft_rollout *end = joint->ends[0];
+    weft_join_again(end, "of this test");
+    for (unsigned i = 0; i < MOST && end->joining.state != WEFT_JOIN_GREETING; i++)
+        round_of();
+    assert_int_equal(end->joining.state, WEFT_JOIN_GREETING);
+    weft_binding_view(&end->current.weights, 0).runs[0].data[0] ^= 1;
+    assert_int_equal(weft_scrub(rank_session()), WEFT_E_BASE);
+    weft_staged_info info = {.size = sizeof info};
+    for (unsigned i = 0; i < MOST && weft_staged(rank_session(), 0, &info) != WEFT_OK; i++)
+        round_of();
+    assert_int_equal(weft_commit(rank_session(), 5, NULL, 0, NULL), WEFT_OK);
+    assert_int_equal(weft_scrub(rank_session()), WEFT_OK);
+    source_check(&w, &w.ranks[0]);
+}
+
 static void hold_keeps_or_undoes_all(void **state)
 {
     rank *r = &w.ranks[0];
@@ -205,6 +291,58 @@ static void hold_keeps_or_undoes_all(void **state)
     assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_OK);
     assert_int_equal(held.number, 6);
     assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_E_STATE);
+}
+
+static void queue_version(uint64_t number)
+{
+    weft_version held;
+    source_publish(&w, 300);
+    go_all(number);
+    wait_staged(number);
+    assert_int_equal(weft_commit(rank_session(), number, NULL, WEFT_COMMIT_QUEUE, &held), WEFT_OK);
+    assert_int_equal(held.number, number - 1);
+    assert_true(part_has(&w, &w.ranks[0].has, source_find(&w, w.run, number - 1)->dense));
+    assert_int_equal(weft_commit(rank_session(), number, NULL, 0, NULL), WEFT_E_STATE);
+}
+
+static void a_queued_commit_moves_all_sources(void **state)
+{
+    rank *r = &w.ranks[0];
+    weft_version held;
+    (void)state;
+    join_same(false);
+    queue_version(6);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_UNDO, NULL, &held), WEFT_OK);
+    assert_int_equal(held.number, 5);
+    assert_true(part_has(&w, &r->has, source_find(&w, w.run, 5)->dense));
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, WEFT_COMMIT_QUEUE, NULL), WEFT_OK);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_OK);
+    assert_int_equal(held.number, 6);
+    source_check(&w, r);
+    queue_version(7);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_OK);
+    assert_int_equal(held.number, 7);
+    source_check(&w, r);
+}
+
+/* Another hand writes weights of the last end: before the proof of all ends, or after the proof. */
+static void a_queued_commit_moves_none(void **state)
+{
+    rank *r = &w.ranks[0];
+    (void)state;
+    join_same(false);
+    for (uint64_t number = 6; number < 8; number++) {
+        queue_version(number);
+        if (number == 6)
+            other_hand();
+        else
+            deferred_queue_between(other_hand);
+        assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_BASE);
+        assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_STATE);
+        assert_int_equal(held_number(), number - 1);
+        assert_false(part_has(&w, &r->has, source_find(&w, w.run, number - 1)->dense));
+        come_to(number);
+    }
 }
 
 static void what_one_passes_over_is_told_once(void **state)
@@ -474,7 +612,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_attachment, setup, teardown),
         cmocka_unit_test_setup_teardown(all_sources_or_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(rot_is_repaired, setup, teardown),
+        cmocka_unit_test_setup_teardown(rot_is_repaired_by_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(rot_is_repaired_at_a_join, setup, teardown),
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_queued_commit_moves_all_sources, setup_queue, teardown_queue),
+        cmocka_unit_test_setup_teardown(a_queued_commit_moves_none, setup_queue, teardown_queue),
         cmocka_unit_test_setup_teardown(what_one_passes_over_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gap_is_no_news_without_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_hold_is_told_once, setup, teardown),

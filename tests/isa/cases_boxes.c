@@ -88,6 +88,95 @@ static void check(const boxed_case *c, const uint8_t *memory, const uint8_t *den
     }
 }
 
+/* ---- single elements */
+
+enum { EVERY = 5 };
+
+/* Changes of every fifth element, in the boxes' own memory. */
+typedef struct swaps {
+    uint32_t *positions, count, blocks;
+    uint8_t *before, *after;
+    weft_k_swap *job;
+    weft_k_run *runs;
+    weft_k_part *parts;
+    uint32_t *words; /* mismatch and guard */
+} swaps;
+
+static uint8_t *element(const boxed_case *c, uint8_t *memory, uint32_t position)
+{
+    return memory + place(c, position / c->columns, position % c->columns) * c->width;
+}
+
+/* One job over both halves, a run each. */
+static swaps swaps_put(const boxed_case *c, const weft_k_boxed *jobs, uint8_t *memory)
+{
+    const uint32_t count = c->rows * c->columns;
+    swaps s = {.count = (count + EVERY - 1) / EVERY};
+    s.blocks = (s.count + WEFT_K_SWAPS - 1) / WEFT_K_SWAPS;
+    s.positions = weft_record_take(s.count * sizeof(uint32_t));
+    s.before = weft_record_take((uint64_t)s.count * c->width);
+    s.after = weft_record_take((uint64_t)s.count * c->width);
+    s.job = weft_record_take(sizeof *s.job);
+    s.runs = weft_record_take(2 * sizeof *s.runs);
+    s.parts = weft_record_take(s.blocks * sizeof *s.parts);
+    s.words = weft_record_take(2 * sizeof *s.words);
+    for (uint32_t i = 0; i < s.count; i++) {
+        s.positions[i] = EVERY * i;
+        memcpy(s.before + (uint64_t)i * c->width, element(c, memory, EVERY * i), c->width);
+    }
+    for (uint64_t i = 0; i < (uint64_t)s.count * c->width; i++)
+        s.after[i] = (uint8_t)weft_cases_draw();
+    for (uint32_t j = 0; j < 2; j++)
+        s.runs[j] = (weft_k_run){.element = (uintptr_t)&jobs[j], .position = j * jobs[0].count, .count = jobs[j].count};
+    for (uint32_t i = 0; i < s.blocks; i++)
+        s.parts[i] = (weft_k_part){.job = (uintptr_t)s.job, .index = i};
+    *s.job = (weft_k_swap){.view = {.runs = (uintptr_t)s.runs, .run_count = 2, .count = count, .width = c->width},
+                           .position = (uintptr_t)s.positions,
+                           .before = (uintptr_t)s.before,
+                           .after = (uintptr_t)s.after,
+                           .mismatch = (uintptr_t)&s.words[0],
+                           .guard = (uintptr_t)&s.words[1],
+                           .count = s.count,
+                           .boxed = 1};
+    return s;
+}
+
+static void swaps_give(const swaps *s)
+{
+    void *const all[] = {s->positions, s->before, s->after, s->job, s->runs, s->parts, s->words};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weft_record_give(all[i]);
+}
+
+static void swaps_check(const boxed_case *c, const swaps *s, uint8_t *memory, const uint8_t *wanted, uint32_t guard)
+{
+    bool same = s->words[0] == guard && s->words[1] == guard;
+    for (uint32_t i = 0; i < s->count && same; i++)
+        same = memcmp(element(c, memory, EVERY * i), wanted + (uint64_t)i * c->width, c->width) == 0;
+    if (same)
+        return;
+    fprintf(stderr, "isa: %s: changes are not in the boxes as they should be\n", c->name);
+    exit(1);
+}
+
+/* Proves, puts and takes back; and puts nothing where the last element was another one. */
+static void swaps_record(const boxed_case *c, const weft_k_boxed *jobs, uint8_t *memory)
+{
+    const swaps s = swaps_put(c, jobs, memory);
+    uint8_t *last = s.before + (uint64_t)(s.count - 1) * c->width;
+    weft_cases_launch(WEFT_GPU_KERNEL_prove, s.blocks, s.parts);
+    weft_cases_launch(WEFT_GPU_KERNEL_apply, s.blocks, s.parts);
+    swaps_check(c, &s, memory, s.after, 0);
+    weft_cases_launch(WEFT_GPU_KERNEL_undo, s.blocks, s.parts);
+    swaps_check(c, &s, memory, s.before, 0);
+    *last ^= 1;
+    weft_cases_launch(WEFT_GPU_KERNEL_prove, s.blocks, s.parts);
+    weft_cases_launch(WEFT_GPU_KERNEL_apply, s.blocks, s.parts);
+    *last ^= 1;
+    swaps_check(c, &s, memory, s.before, 1);
+    swaps_give(&s);
+}
+
 static void record(const boxed_case *c)
 {
     const uint64_t count = (uint64_t)c->rows * c->columns, w = c->cast ? 4 : c->width;
@@ -108,6 +197,8 @@ static void record(const boxed_case *c)
     if (!c->cast)
         weft_cases_launch(WEFT_GPU_KERNEL_boxes_store, blocks, parts);
     check(c, memory, dense);
+    if (!c->cast) /* nobody writes memory that is cast */
+        swaps_record(c, jobs, memory);
     weft_record_give(parts);
     weft_record_give(jobs);
     weft_record_give(boxes);

@@ -240,8 +240,31 @@ static void encode(world *w, uint32_t levels, room *rooms)
         encoded_prove(w, &jobs[u], &rooms[u]);
 }
 
-/* Decodes what encode left at a level, applies it, holds it against the target, and undoes it. */
-static void apply(world *w, weft_level level, room *rooms, uint8_t width)
+static void list_fill(void *user, uint64_t list, weft_apply_job *job)
+{
+    *job = ((const weft_apply_job *)user)[list];
+}
+
+/* Puts the lists in place by a queued commit: none at first, because one list is wrong, and then all. */
+static void queue(world *w, weft_apply_job *applies)
+{
+    weft_queued_commit commit = {.count = w->units, .fill = list_fill, .user = applies};
+    for (int wrong = commit.count > 0; wrong >= 0 && commit.count > 0; wrong--) {
+        uint8_t *bits = applies[commit.count - 1].changes->before;
+        weft_status status = WEFT_AGAIN;
+        *bits ^= (uint8_t)wrong;
+        pair_must(weft_gpu_commit_queue(w->gpu, &commit), "queue");
+        while (status == WEFT_AGAIN)
+            status = weft_gpu_commit_ask(w->gpu, &commit);
+        pair_must(status, "queued");
+        *bits ^= (uint8_t)wrong;
+        must_equal("queued", w->live, wrong ? w->base : w->target, w->layout->bytes);
+    }
+}
+
+/* Decodes what encode left at a level, applies it, holds it against the target, and undoes it. Then the same once more
+ * under another name, by a commit that is queued. */
+static void apply(world *w, weft_level level, room *rooms, uint8_t width, const char *queued)
 {
     weft_decode_job decodes[UNITS];
     weft_apply_job applies[UNITS];
@@ -275,6 +298,10 @@ static void apply(world *w, weft_level level, room *rooms, uint8_t width)
     }
     batch(w, &weft_gpu_apply, applies, sizeof applies[0]);
     must_equal("apply", w->live, w->target, w->layout->bytes);
+    batch(w, &weft_gpu_undo, undoes, sizeof undoes[0]);
+    must_equal("undo", w->live, w->base, w->layout->bytes);
+    weft_record_case(queued, w->layout->elements);
+    queue(w, applies);
     batch(w, &weft_gpu_undo, undoes, sizeof undoes[0]);
     must_equal("undo", w->live, w->base, w->layout->bytes);
     w->units = units;
@@ -339,7 +366,7 @@ static void record_as(weft_dtype dtype, uint64_t largest, uint64_t per_million, 
     static const char *const names[WEFT_LEVEL_COUNT] = {"full", "pairs", "fast", "tight"};
     uint64_t seed = 5 + per_million;
     const uint8_t width = weft_dtype_find(dtype)->width;
-    char name[64];
+    char name[64], queued[80];
     room rooms[UNITS];
     world w;
     memset(rooms, 0, sizeof rooms);
@@ -357,7 +384,8 @@ static void record_as(weft_dtype dtype, uint64_t largest, uint64_t per_million, 
         snprintf(name, sizeof name, "%s-%s-%s", weft_dtype_find(dtype)->name, density, names[level]);
         weft_record_case(name, w.layout->elements);
         encode(&w, 1u << level, rooms);
-        apply(&w, (weft_level)level, rooms, width);
+        snprintf(queued, sizeof queued, "%s-queued", name);
+        apply(&w, (weft_level)level, rooms, width, queued);
     }
     snprintf(name, sizeof name, "%s-%s-rounds", weft_dtype_find(dtype)->name, density);
     weft_record_case(name, w.layout->elements); /* the host decides between launches */

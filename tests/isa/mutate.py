@@ -24,7 +24,7 @@ KERNELS = "backends/kernels/"
 CPU_MOST = 60 # s of a test; the longest takes 20
 
 # The tests that are likely to see bugs of a file come first.
-ORDER = {"apply.h": ["apply"], "block.h": ["digest", "encode"], "digest.h": ["digest"], "element.h": ["digest"],
+ORDER = {"apply.h": ["apply", "boxes"], "block.h": ["digest", "encode"], "digest.h": ["digest"], "element.h": ["digest"],
          "diff.h": ["encode", "cast"], "store.h": ["apply", "cast"], "gather.h": ["encode"], "lists.h": ["encode"], "view.h": ["apply"],
          "boxes.h": ["boxes"],
          "encode": ["encode"], "decode": ["decode", "decode_edges"], "classes.h": ["decode", "encode"]}
@@ -75,6 +75,14 @@ BUGS = {
     "apply: a mismatch is not said": ("apply.h", "        other = true;", "        other = other;"),
     "apply: what was there is not kept": ("apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n",
                                           ""),
+    "prove: the guard is not set": ("apply.h", "    weft_or32(WEFT_AT(uint32_t, job->guard), 1);\n", ""),
+    "prove: the last change is left out": ("apply.h", "other || (at < count &&", "other || (at + 1 < count &&"),
+    "apply: the guard is not read": ("apply.h", "job->guard && *WEFT_AT(const uint32_t, job->guard)", "job->guard == 1"),
+    "apply: positions of a box's run count from the view's first": (
+        "apply.h", "position - run->position).data", "position).data"),
+    "apply: what was in a box is not kept": (
+        "apply.h", "        if (there != before)\n            weft_element_store<width>(job->before, first + at, there);\n", ""),
+    "apply: a mismatch in a box is not said": ("apply.h", "other = other || there != before;", "other = other && there != before;"),
     "lists: the plane begins on a word": ("decode_lists.h", "WEFT_BLOCK * 32 + 1 - job->unary % 32;", "WEFT_BLOCK * 32 + 1;"),
     "lists: no barrier after the places": (
         "decode_lists.h", "(weft_thread() * 32 + weft_lowest(word));\n    weft_barrier();",

@@ -1,9 +1,9 @@
 /* Several sources and several ranks, over the loop, in one thread, on a clock of their own: holdings at random (whole
  * tensors, rows, columns), views at random, loss and disorder. Sources publish the same numbers, each in its own time,
  * and some pass a number over. Sources and ranks are killed and start again, and a run is replaced by another one of
- * another world size, whose numbers are the same. Whatever happens, a rank that holds a version has the bits that this
- * run gave that number, in every slice. When quiet comes, all ranks hold the newest. With half of the seeds the ranks
- * come through the first one, which is a relay.
+ * another world size, whose numbers are the same. Weights rot. Whatever happens, a rank that holds a version has the
+ * bits that this run gave that number, in every slice. When quiet comes, all ranks hold the newest. With half of the
+ * seeds the ranks come through the first one, which is a relay.
  *
  * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many; WEFT_FULL more than usual. */
 #include "tests/support/source_world.h"
@@ -12,12 +12,14 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "joint/joint.h"
+#include "tests/support/deferred.h"
 
 #define SEEDS      10u
 #define SEEDS_FULL 60u
 #define ROUNDS     1200u
 
-static unsigned commits, holds_undone, kills, runs, overs; /* of all seeds */
+static unsigned commits, holds_undone, queued, kills, runs, overs, rots; /* of all seeds */
 static bool acts;
 
 /* ---- ranks */
@@ -35,9 +37,37 @@ static void settle_commit(source_world *w, rank *r)
 {
     const bool keep = source_below(w, 2);
     holds_undone += !keep;
-    source_must(w, weft_settle(r->session, keep ? WEFT_SETTLE_KEEP : WEFT_SETTLE_UNDO, NULL, NULL), "settle");
+    const weft_status status = weft_settle(r->session, keep ? WEFT_SETTLE_KEEP : WEFT_SETTLE_UNDO, NULL, NULL);
+    if (status != WEFT_E_BASE || !r->rotten) /* a queued commit finds the rot only now */
+        source_must(w, status, "settle");
     r->held_back = false;
     source_check(w, r);
+}
+
+/* Flips a bit of some weight. */
+static void rot(source_world *w, rank *r)
+{
+    const weft_joint *joint = r->session->joint;
+    const weft_rollout *end = joint->ends[source_below(w, joint->count)];
+    if (r->blocked || r->held_back || !end->current.bound)
+        return;
+    const weft_view view = weft_binding_view(&end->current.weights, source_below(w, end->layout->unit_count));
+    if (view.run_count == 0 || !view.runs[0].data)
+        return;
+    view.runs[0].data[source_below(w, (uint64_t)view.runs[0].count * view.width)] ^= 0x20;
+    r->rotten = true;
+    rots++;
+}
+
+/* A pass over the weights finds that, and the rank is repaired. Returns true if there is no rot any more. */
+static bool scrub(const source_world *w, rank *r)
+{
+    const weft_status status = weft_scrub(r->session);
+    if (status != WEFT_OK && status != WEFT_E_BASE && status != WEFT_E_STATE)
+        source_stop(w, "scrub: %s: %s", weft_status_name(status), weft_last_error());
+    r->rotten = r->rotten && status != WEFT_OK;
+    source_check(w, r);
+    return !r->rotten;
 }
 
 /* Takes an engine's turn between two decode steps. */
@@ -49,16 +79,20 @@ static void turn(source_world *w, rank *r)
             settle_commit(w, r);
         return;
     }
+    if (r->rotten && source_below(w, 8) == 0)
+        scrub(w, r);
     if (r->named)
         wish(w, r);
     if (weft_staged(r->session, 0, &info) != WEFT_OK)
         return;
     const uint64_t begun_ns = w->now_ns;
     const bool hold = info.kind == WEFT_STAGED_UPDATE && source_below(w, 4) == 0;
+    const uint32_t flags = !hold ? 0 : source_below(w, 2) ? WEFT_COMMIT_HOLD : WEFT_COMMIT_QUEUE;
     r->blocked = true;
-    const weft_status status = weft_commit(r->session, info.target.number, NULL, hold ? WEFT_COMMIT_HOLD : 0, NULL);
+    const weft_status status = weft_commit(r->session, info.target.number, NULL, flags, NULL);
     r->blocked = false;
     r->held_back = status == WEFT_OK && hold;
+    queued += flags == WEFT_COMMIT_QUEUE;
     commits += status == WEFT_OK;
     if (w->now_ns > begun_ns + 10000 * WEFT_NS_PER_MS)
         source_stop(w, "a commit took more than ten seconds");
@@ -118,7 +152,7 @@ static void replace(source_world *w)
         r->blocked = true;
         weft_close(r->session);
         r->blocked = false;
-        r->held_back = false;
+        r->held_back = r->rotten = false;
         r->wished = 0;
         source_rank_open(w, i, snapshots(w), !known);
     }
@@ -155,7 +189,9 @@ static void act_on_rank(source_world *w, uint64_t what)
 {
     const unsigned i = (unsigned)source_below(w, w->rank_count);
     rank *r = &w->ranks[i];
-    if (what < 4 && r->session && !r->blocked) {
+    if (what == 15 && r->session) {
+        rot(w, r);
+    } else if (what < 4 && r->session && !r->blocked) {
         kills++;
         source_rank_kill(r);
     } else if (what >= 4 && !r->session) {
@@ -210,12 +246,12 @@ static void round_of(source_world *w)
 
 /* ---- one seed */
 
-static bool is_settled(const source_world *w)
+static bool is_settled(source_world *w)
 {
     weft_version held;
     for (unsigned i = 0; i < w->rank_count; i++)
-        if (w->ranks[i].held_back || weft_held(w->ranks[i].session, &held) != WEFT_OK || held.run != w->run ||
-            held.number != w->newest)
+        if (w->ranks[i].held_back || (w->ranks[i].rotten && !scrub(w, &w->ranks[i])) ||
+            weft_held(w->ranks[i].session, &held) != WEFT_OK || held.run != w->run || held.number != w->newest)
             return false;
     return true;
 }
@@ -282,13 +318,16 @@ static void any_schedule(void **state)
     }
     for (uint64_t i = 1; i <= seeds; i++)
         play(i);
-    print_message("%u commits, %u holds undone, %u processes killed, %u runs replaced, %u numbers passed over\n",
-                  commits, holds_undone, kills, runs, overs);
+    print_message("%u commits, %u holds undone, %u queued, %u processes killed, %u runs replaced, %u numbers passed "
+                  "over, %u bits rotten\n",
+                  commits, holds_undone, queued, kills, runs, overs, rots);
     assert_true(commits > 10 * seeds && kills > seeds && runs > 0 && overs > 0 && holds_undone > 0);
+    assert_true(queued > seeds && rots > 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_schedule)};
+    deferred_lend_queue();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,8 @@ static weft_status submit(weft_backend_state *state, deferred_kind job_kind, voi
         if (p->job == job)
             deferred_refuse("a %s that is under way already", kind_names[job_kind]);
     }
+    if (deferred_queue_open(state))
+        deferred_refuse("%s while a commit is queued", kind_names[job_kind]);
     if (!place || with >= table.depth)
         deferred_refuse("%u jobs are under way, the depth is %u", with + 1, table.depth);
     if (stream && stream == stream_gone)
@@ -198,6 +200,8 @@ static void close_state(weft_backend_state *state)
     for (uint32_t i = 0; i < PENDING; i++)
         if (queue[i].state == state)
             deferred_refuse("closed with a %s under way", kind_names[queue[i].kind]);
+    if (deferred_queue_open(state))
+        deferred_refuse("closed with a commit that is queued");
     states--;
     pthread_mutex_unlock(&lock);
     weft_backend_host.close(state->host);
@@ -264,6 +268,8 @@ void deferred_lend(uint32_t depth)
     table.drain = drain;
     table.invert = invert;
     table.poll = poll;
+    table.queue = deferred_queue;
+    table.queued = deferred_queued;
     jobs = fails_in = largest = 0;
     dead = false;
     stream_seen = stream_gone = NULL;

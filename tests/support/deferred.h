@@ -14,6 +14,14 @@ void deferred_lend(uint32_t depth);
 /* Takes it back; a test failure if it has memory or states left. */
 void deferred_take_back(void);
 
+/* Lends the host's backend with the two slots of a queued commit, which weights in host memory have then. NULL takes it
+ * back (weft_backend_lend). */
+void deferred_lend_queue(void);
+/* Makes the next queued commit fail: when it is queued, or `late`, when the device has come to it. */
+void deferred_queue_fail(weft_status status, bool late);
+/* Calls `call` once between the proof of the next queued commit and its writes. */
+void deferred_queue_between(void (*call)(void));
+
 /* Memory of the device, as a framework takes it for weights: the address that is bound. `*reach` is where the test
  * itself finds the bytes. */
 void *deferred_take(uint64_t bytes, void **reach);

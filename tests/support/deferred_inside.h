@@ -29,6 +29,12 @@ void *deferred_reach(const void *address, bool any_host);
 /* Ends the process if memory was not given back. */
 void deferred_memory_none(void);
 
+/* ---- deferred_commit.c */
+weft_status deferred_queue(weft_backend_state *state, weft_queued_commit *commit);
+weft_status deferred_queued(weft_backend_state *state, weft_queued_commit *commit);
+/* Returns true while a commit of the state is queued: no job may come then. */
+bool deferred_queue_open(const weft_backend_state *state);
+
 /* ---- deferred_jobs.c */
 /* Does a job with the state of the host backend. */
 weft_status deferred_do(weft_backend_state *host, deferred_kind kind, void *job);

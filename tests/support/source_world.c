@@ -9,15 +9,16 @@
 #include "peer/peer.h"
 #include "tests/support/port.h"
 
-static const char site_text[] = "[trainer]\nlisten = 127.0.0.1:0\njournal = 16MiB\nthreads = 1\nmax_peers = 8\n"
-                                "[peers]\nprovider = loop\nbucket_max = 4MiB\nwindow = 2\nstaging = 32MiB\n"
-                                "heartbeat = 200ms\n[peer.rank*]\n"
-                                "[provider.loop]\nchunk = 16KiB\n"
-                                "[session]\nprogress = manual\nconnect_deadline = 3600s\nclose_deadline = 50ms\n"
-                                "io_deadline = 300ms\n[commit]\ndeadline = 400ms\n[log]\nlevel = debug\n"
-                                "[cut.rows]\ntensors = norm.2, quant\nby = rows\nat = 8, 20\n"
-                                "[cut.columns]\ntensors = double, half\nby = columns\nat = 100, 400\n"
-                                "[cut.alone]\ntensors = mask, long, packed\n";
+static const char site_text[] =
+    "[trainer]\nlisten = 127.0.0.1:0\njournal = 16MiB\nthreads = 1\nmax_peers = 8\n"
+    "[peers]\nbackend = host\nprovider = loop\nbucket_max = 4MiB\nwindow = 2\nstaging = 32MiB\n"
+    "heartbeat = 200ms\n[peer.rank*]\n"
+    "[provider.loop]\nchunk = 16KiB\n"
+    "[session]\nprogress = manual\nconnect_deadline = 3600s\nclose_deadline = 50ms\n"
+    "io_deadline = 300ms\n[commit]\ndeadline = 400ms\n[log]\nlevel = debug\n"
+    "[cut.rows]\ntensors = norm.2, quant\nby = rows\nat = 8, 20\n"
+    "[cut.columns]\ntensors = double, half\nby = columns\nat = 100, 400\n"
+    "[cut.alone]\ntensors = mask, long, packed\n";
 
 static uint64_t now_ns(void *user)
 {
@@ -83,6 +84,8 @@ static void remember(source_world *w)
 
 void source_check(const source_world *w, const rank *r)
 {
+    if (r->rotten)
+        return;
     weft_version held;
     if (!r->session || r->held_back || weft_held(r->session, &held) != WEFT_OK || held.run == 0)
         return;

@@ -34,6 +34,7 @@ typedef struct rank {
     part has;
     bool named; /* set before it opens */
     bool blocked, held_back;
+    bool rotten; /* a weight has other bits than the version held, so that source_check has nothing to say */
     uint64_t wished;
 } rank;
 

@@ -15,6 +15,7 @@ DECLARATIONS = """\
 #define WEFT_ATTACHMENT_MAX 268435456
 #define WEFT_BIND_EMPTY 1
 #define WEFT_COMMIT_HOLD 1
+#define WEFT_COMMIT_QUEUE 2
 #define WEFT_RAILS_MAX 8
 typedef enum weft_status {
 WEFT_OK = 0,
