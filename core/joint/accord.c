@@ -134,7 +134,7 @@ static void take_passed(weft_joint *joint)
         accord->shuns = true;
         accord->shunned = passed.number;
         accord->below = passed.below;
-        if (joint->wishes.named) /* else the next number that all offer is wanted, and nobody asked for this one */
+        if (joint->wishes.named && !accord->named) /* else nobody asked for this one, or the wish was replaced */
             joint->wishes.passed = passed;
         give_up(joint);
         weft_session_changed(joint->session);

@@ -106,7 +106,8 @@ bool weft_joint_has_to_join(const weft_joint *joint)
         else
             most = has > most ? has : most;
     }
-    return offered > 0 || led > 1 || (led == 1 && (!joint->whole || least_led < most));
+    const bool alone = joint->accord.shuns && least_led == joint->accord.shunned;
+    return offered > 0 || led > 1 || (led == 1 && (!joint->whole || least_led < most || alone));
 }
 
 static void add_up(const weft_joint *joint, weft_staged_info *all)
