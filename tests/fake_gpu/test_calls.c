@@ -315,12 +315,30 @@ typedef struct applied {
     weft_staging *staging;
 } applied;
 
-static void apply_fill(void *user, uint64_t list, weft_job *job)
+static void list_fill(void *user, uint64_t list, weft_apply_job *job)
 {
     const applied *all = user;
     weft_changes *changes = weft_staging_at(all->staging, list);
-    job->apply = (weft_apply_job){
+    *job = (weft_apply_job){
         .target = weft_binding_view(&all->m->shadow, changes->unit), .changes = changes, .stream = NULL};
+}
+
+static void apply_fill(void *user, uint64_t list, weft_job *job)
+{
+    list_fill(user, list, &job->apply);
+}
+
+/* The whole update as one commit on the caller's stream. */
+static void queue_run(applied *all)
+{
+    const model *m = all->m;
+    weft_queued_commit commit = {.count = all->staging->count, .fill = list_fill, .user = all};
+    weft_status status = m->backend->queue(m->device, &commit);
+    assert_int_equal(status, WEFT_OK);
+    while ((status = m->backend->queued(m->device, &commit)) == WEFT_AGAIN)
+        ;
+    assert_int_equal(status, WEFT_OK);
+    assert_true(commit.written);
 }
 
 static void apply_count(model *m, const char *decode, const char *apply_too)
@@ -345,6 +363,10 @@ static void apply_count(model *m, const char *decode, const char *apply_too)
         assert_int_equal(weft_pipeline_run(&window, &apply, 0, staging.count), WEFT_OK);
         if (times > 0 && apply_too)
             count_check(m->vendor, apply_too, since, "");
+        since = count_now(m->vendor);
+        queue_run(&all);
+        if (times > 0 && apply_too)
+            count_check(m->vendor, "queue", since, "");
     }
     weft_staging_close(&staging);
     weft_pipeline_close(&window);
