@@ -150,6 +150,13 @@ class Identity(unittest.TestCase):
                 rollout.commit(staged)
             self.assertEqual(rollout.settle(True), trainer.held)
             self.assertTrue(same(trained, served))
+            change(trained, 2)
+            trainer.publish(2)
+            old = rollout.held
+            self.assertEqual(rollout.commit(rollout.staged(timeout=BOUND), queue=True), old)
+            self.assertEqual(rollout.held, old)
+            self.assertEqual(rollout.settle(True), trainer.held)
+            self.assertTrue(same(trained, served))
 
     @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
     def test_over_libfabric_between_two_processes(self):

@@ -125,7 +125,9 @@ class Rollout(Session):
             if over:
                 return None
 
-    def commit(self, version: int | Staged, *, stream: Any = None, hold: bool = False) -> Version:
+    def commit(
+        self, version: int | Staged, *, stream: Any = None, hold: bool = False, queue: bool = False
+    ) -> Version:
         """Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
 
         Returns the version that is held now. `stream` is as for publish(). A snapshot takes the transfer; Ctrl-C ends
@@ -133,14 +135,18 @@ class Rollout(Session):
 
         With `hold` the weights are moved, and settle() is to keep or undo that, when all processes of an engine agree.
         Until then the old version counts as held. A snapshot cannot be held back so (CallError).
+
+        `queue` is the same on the stream of a device: the call returns before the weights are moved. Work that the stream
+        gets later reads the new weights, or the old ones if some weight was changed by others, which settle() tells.
         """
         number = version.version if isinstance(version, Staged) else version
         where = self._stream(self._bound(), stream)
         held = ffi.new("weft_version *")
+        flags = (lib.WEFT_COMMIT_HOLD if hold else 0) | (lib.WEFT_COMMIT_QUEUE if queue else 0)
 
         def commit() -> None:
             with self._handle as session:
-                check(lib.weft_commit(session, number, where, lib.WEFT_COMMIT_HOLD if hold else 0, held))
+                check(lib.weft_commit(session, number, where, flags, held))
 
         self._takes_snapshot = self._is_snapshot()
         try:
@@ -155,8 +161,11 @@ class Rollout(Session):
         return _records.version_of(held)
 
     def settle(self, keep: bool, *, stream: Any = None) -> Version:
-        """Keeps or undoes a commit with `hold`. Returns the version that is held now. Undone, the old weights are there
-        again, and the version stays staged."""
+        """Keeps or undoes a commit with `hold` or `queue`. Returns the version that is held now. Undone, the old weights
+        are there again, and the version stays staged.
+
+        Waits for the device to do a queued commit; where the caller has waited for later work of the stream, not at all.
+        VersionError: the device wrote nothing, because a weight was changed by others, and the trainer mends that."""
         where = self._stream(self._bound(), stream)
         held = ffi.new("weft_version *")
         with self._handle as session:
