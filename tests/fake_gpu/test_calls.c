@@ -61,13 +61,13 @@ static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
     static weft_fast_plan plan;
     if (plan.unary_bits == 0)
         plan = weft_gpu_fast_plan(&encoding);
-    memset(frames + 16 * (uint64_t)(1 + job * room), 0x5a, plan.unary_bits / 8);
-    *(weft_k_fast_made *)at(row->made) =
-        (weft_k_fast_made){.place = 1 + job * room,
-                           .bytes = (uint32_t)weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits),
-                           .exceptions = EXCEPTIONS,
-                           .gap_bits = (uint16_t)plan.shape.gap_bits,
-                           .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
+    const uint32_t bytes = (uint32_t)weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
+    memset(frames + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
+    *(weft_k_fast_made *)at(row->made) = (weft_k_fast_made){.place = 1 + job * room,
+                                                            .bytes = bytes,
+                                                            .exceptions = EXCEPTIONS,
+                                                            .gap_bits = (uint16_t)plan.shape.gap_bits,
+                                                            .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
 }
 
 /* Changes in equal parts of all classes, and what is left in the first. */
