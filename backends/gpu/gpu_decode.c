@@ -2,6 +2,7 @@
  * follow without a step of the host, and the results of all frames come back in one copy. */
 #include <string.h>
 
+#include "backends/gpu/gpu_copy_away.h"
 #include "backends/gpu/gpu_decode.h"
 
 /* In the order in which they need each other; those of different levels stand beside one another. */
@@ -36,7 +37,8 @@ static weft_gpu_need decode_need(const weft_gpu *gpu, const void *job)
                                .pinned = WEFT_GPU_ALIGN,
                                .plain = sizeof(weft_gpu_decode_plan) + WEFT_GPU_ALIGN};
     const weft_gpu_frame_bytes bytes = weft_gpu_frame_need(job);
-    return (weft_gpu_need){.device = bytes.rows + bytes.results + bytes.scratch, .pinned = bytes.rows + bytes.results};
+    const uint64_t sent = bytes.results + bytes.payload + bytes.rows;
+    return (weft_gpu_need){.device = sent + bytes.scratch, .pinned = sent};
 }
 
 static void sheets_open(weft_gpu_slab *slab, weft_gpu_decode_plan *plan)
@@ -44,12 +46,14 @@ static void sheets_open(weft_gpu_slab *slab, weft_gpu_decode_plan *plan)
     weft_gpu_frame_bytes sum = {0};
     for (uint32_t i = 0; i < slab->count; i++) {
         const weft_gpu_frame_bytes bytes = weft_gpu_frame_need(slab->jobs[i]);
-        sum.rows += bytes.rows;
         sum.results += bytes.results;
+        sum.payload += bytes.payload;
+        sum.rows += bytes.rows;
         sum.scratch += bytes.scratch;
     }
-    plan->rows = weft_gpu_sheet_open(slab, sum.results + sum.rows, true);
+    plan->rows = weft_gpu_sheet_open(slab, sum.results + sum.payload + sum.rows, true);
     plan->results = weft_gpu_sheet_part(&plan->rows, sum.results);
+    plan->payloads = weft_gpu_sheet_stretch(&plan->rows, sum.payload);
     plan->scratch = weft_gpu_sheet_open(slab, sum.scratch, false);
 }
 
@@ -63,6 +67,8 @@ static void frames_plan(weft_gpu_slab *slab, weft_gpu_decode_plan *plan)
         weft_status status = weft_gpu_decoding_plan(plan, job, &plan->frames[i]);
         if (status != WEFT_OK)
             weft_gpu_job_fail(slab, i, status);
+        for (int cut = 0; cut < WEFT_GPU_CUTS && status == WEFT_OK; cut++)
+            plan->blocks[cut] += plan->frames[i].parts[cut];
     }
 }
 
@@ -83,13 +89,11 @@ static weft_k_part *frame_parts(const weft_gpu_decoding *frame, weft_gpu_cut cut
 
 static cut_rows cut_plan(weft_gpu_decode_plan *plan, uint32_t frames, weft_gpu_cut cut)
 {
-    cut_rows made = {0, 0};
+    cut_rows made = {.blocks = plan->blocks[cut]};
     void *rows;
-    for (uint32_t i = 0; i < frames; i++)
-        made.blocks += plan->frames[i].address ? plan->frames[i].parts[cut] : 0;
     made.address = weft_gpu_sheet_take(&plan->rows, made.blocks * sizeof(weft_k_part), &rows);
     weft_k_part *row = rows;
-    for (uint32_t i = 0; i < frames; i++) {
+    for (uint32_t i = 0; i < frames && made.blocks > 0; i++) {
         if (plan->frames[i].address)
             row = frame_parts(&plan->frames[i], cut, row);
     }
@@ -102,8 +106,10 @@ static weft_status decode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     cut_rows cuts[WEFT_GPU_CUTS];
     slab->plan = plan;
     plan->classes.of = 0;
+    memset(plan->blocks, 0, sizeof plan->blocks);
     sheets_open(slab, plan);
     frames_plan(slab, plan);
+    weft_gpu_copy_away_end();
     for (int cut = 0; cut < WEFT_GPU_CUTS; cut++)
         cuts[cut] = cut_plan(plan, slab->count, (weft_gpu_cut)cut);
     weft_status status = weft_gpu_sheet_send(gpu, slab, &plan->rows);

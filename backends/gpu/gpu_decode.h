@@ -34,16 +34,18 @@ typedef struct weft_gpu_decoding {
 } weft_gpu_decoding;
 
 typedef struct weft_gpu_decode_plan {
-    weft_gpu_sheet rows;    /* rows that go to the device, after the zeros of `results` */
-    weft_gpu_sheet results; /* results that come from the device, zero at first */
+    weft_gpu_sheet rows;     /* all that goes to the device: zeros of `results`, payloads, rows of frames and parts */
+    weft_gpu_sheet results;  /* results that come from the device, zero at first */
+    weft_gpu_sheet payloads; /* not between the rows of frames, because rows stay in a cache and payloads do not */
     weft_gpu_sheet scratch;
-    weft_gpu_classes classes; /* of the last frame of level tight */
+    weft_gpu_classes classes;       /* of the last frame of level tight */
+    uint32_t blocks[WEFT_GPU_CUTS]; /* parts of all frames */
     weft_gpu_decoding frames[WEFT_GPU_JOBS];
 } weft_gpu_decode_plan;
 
 /* The most bytes that a frame takes of the plan's sheets; rows of parts are in `rows`. */
 typedef struct weft_gpu_frame_bytes {
-    uint64_t rows, results, scratch;
+    uint64_t rows, payload, results, scratch;
 } weft_gpu_frame_bytes;
 weft_gpu_frame_bytes weft_gpu_frame_need(const weft_decode_job *job);
 

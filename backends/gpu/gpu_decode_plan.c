@@ -1,7 +1,6 @@
 /* gpu_decode_plan.c - the rows for one frame. Header and descriptors are read by the functions that all backends share.
  * Their numbers decide which memory the kernels may touch. */
-#include <string.h>
-
+#include "backends/gpu/gpu_copy_away.h"
 #include "backends/gpu/gpu_decode.h"
 #include "base/status.h"
 
@@ -55,7 +54,8 @@ weft_gpu_frame_bytes weft_gpu_frame_need(const weft_decode_job *job)
     return (weft_gpu_frame_bytes){
         .rows = waste + sizeof(weft_k_decode) + sizeof(weft_k_tight) + weft_gpu_view_bytes(&job->base) +
                 lists_most(job->frame.header.level) * sizeof(weft_k_list) + weft_gpu_classes_bytes(&job->base) +
-                job->frame.header.payload_bytes + parts_most(job) * sizeof(weft_k_part),
+                parts_most(job) * sizeof(weft_k_part),
+        .payload = weft_gpu_row_bytes(job->frame.header.payload_bytes),
         .results = TAKES_RESULTS * WEFT_GPU_ROW_ALIGN + (WEFT_K_LAUNCHES + 1 + changes) * sizeof(uint32_t) +
                    job->base.run_count * sizeof(uint64_t),
         .scratch = waste + scratch_most(job)};
@@ -265,8 +265,8 @@ weft_status weft_gpu_decoding_plan(weft_gpu_decode_plan *plan, const weft_decode
                            .changed = header->changed,
                            .limit = job->limit ? job->limit : job->base.count};
     row->view = weft_gpu_view_put(&plan->rows, &job->base);
-    row->payload = weft_gpu_sheet_take(&plan->rows, header->payload_bytes, &payload);
-    memcpy(payload, job->frame.payload, header->payload_bytes);
+    row->payload = weft_gpu_sheet_take(&plan->payloads, header->payload_bytes, &payload);
+    weft_gpu_copy_away(payload, job->frame.payload, header->payload_bytes);
     row->lists = weft_gpu_sheet_take(&plan->rows, lists_most(header->level) * sizeof(weft_k_list), &lists);
     frame->lists = lists;
     results_plan(plan, frame, row);

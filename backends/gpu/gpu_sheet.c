@@ -20,13 +20,19 @@ uint64_t weft_gpu_sheet_take(weft_gpu_sheet *sheet, uint64_t bytes, void **row)
     return sheet->address + at;
 }
 
-weft_gpu_sheet weft_gpu_sheet_part(weft_gpu_sheet *sheet, uint64_t bytes)
+weft_gpu_sheet weft_gpu_sheet_stretch(weft_gpu_sheet *sheet, uint64_t bytes)
 {
     const uint64_t at = sheet->used, whole = weft_gpu_row_bytes(bytes);
     sheet->used += whole;
-    memset(sheet->host + at, 0, whole);
     return (weft_gpu_sheet){
         .host = sheet->host + at, .pinned = sheet->pinned + at, .address = sheet->address + at, .bytes = whole};
+}
+
+weft_gpu_sheet weft_gpu_sheet_part(weft_gpu_sheet *sheet, uint64_t bytes)
+{
+    weft_gpu_sheet part = weft_gpu_sheet_stretch(sheet, bytes);
+    memset(part.host, 0, part.bytes);
+    return part;
 }
 
 weft_status weft_gpu_sheet_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_sheet *sheet)

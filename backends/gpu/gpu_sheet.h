@@ -25,8 +25,9 @@ static inline uint64_t weft_gpu_row_bytes(uint64_t bytes)
 /* Takes the sheet's memory from the slab, which must have it. `mirrored` sheets have a host side. */
 weft_gpu_sheet weft_gpu_sheet_open(weft_gpu_slab *slab, uint64_t bytes, bool mirrored);
 
-/* Takes the next `bytes` of a mirrored sheet as a sheet of its own, all zero on the host. What is sent of the one sheet
- * clears the other, which is fetched alone. */
+/* Takes the next `bytes` of a mirrored sheet as a sheet of its own, which is sent with the one. */
+weft_gpu_sheet weft_gpu_sheet_stretch(weft_gpu_sheet *sheet, uint64_t bytes);
+/* The same, all zero on the host. What is sent of the one sheet clears the other, which is fetched alone. */
 weft_gpu_sheet weft_gpu_sheet_part(weft_gpu_sheet *sheet, uint64_t bytes);
 
 /* Takes the next `bytes`, aligned to WEFT_GPU_ROW_ALIGN, for which there must be room. Returns the device's address;
