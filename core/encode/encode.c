@@ -180,7 +180,8 @@ static weft_status run_encode(weft_encoder *encoder, weft_encode_worker *worker,
     return status;
 }
 
-weft_status weft_encode_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to)
+/* Hands the frames from `from` to `to` of one level on. */
+static weft_status level_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to)
 {
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && from < to) {
@@ -196,7 +197,7 @@ static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_t
     weft_status status = WEFT_OK;
     for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++) {
         const uint8_t *data = turn->worker->sinks[level].data;
-        status = weft_encode_emit(pass, (weft_level)level, data + turn->from[level], data + turn->to[level]);
+        status = level_emit(pass, (weft_level)level, data + turn->from[level], data + turn->to[level]);
     }
     return status;
 }

@@ -77,8 +77,6 @@ weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint
 /* ---- between encode.c and encode_batch.c */
 /* Clears the digest moves of these units, because they are counted anew. */
 void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units);
-/* Hands the frames from `from` to `to` of one level on. */
-weft_status weft_encode_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to);
 weft_status weft_encode_batch_open(weft_encoder *encoder);
 void weft_encode_batch_close(weft_encoder *encoder);
 weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass);

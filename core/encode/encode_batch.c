@@ -155,8 +155,8 @@ static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_j
     weft_status status = WEFT_OK;
     for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++) {
         const uint8_t *frame = job->lent[level] ? job->lent[level] : job->sinks[level].data;
-        if (job->levels >> level & 1)
-            status = weft_encode_emit(pass, (weft_level)level, frame, frame + job->frame_bytes[level]);
+        if (job->levels >> level & 1 && job->frame_bytes[level] > 0)
+            status = pass->emit(pass->user, (weft_level)level, frame, job->frame_bytes[level]);
     }
     return status;
 }
