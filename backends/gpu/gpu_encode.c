@@ -1,6 +1,7 @@
 /* gpu_encode.c - the encode jobs: a pass that finds the differing elements, then rounds of jobs for the rest. */
 #include "backends/gpu/gpu_encode.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -46,65 +47,98 @@ static void *encode_stream(weft_gpu *gpu, const void *from, bool *ordered)
     return weft_gpu_order(gpu, &job->now, job->stream, ordered);
 }
 
-static uint32_t tiles_all(const weft_gpu_slab *slab)
-{
-    uint32_t tiles = 0;
-    for (uint32_t i = 0; i < slab->count; i++)
-        tiles += weft_gpu_tiles(&((const weft_encode_job *)slab->jobs[i])->now);
-    return tiles;
-}
+/* What the rows of a batch come to. */
+typedef struct batch_sizes {
+    uint64_t rows, pieces;
+    uint32_t tiles;
+} batch_sizes;
 
-/* Writes the rows of all jobs for the pass over all elements, their tiles in one stretch. Returns the address of the
- * tiles. */
-static uint64_t pairs_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
+static batch_sizes sizes_of(const weft_gpu_slab *slab)
 {
-    uint64_t address;
-    weft_k_diff *tiles = weft_gpu_rows_add(rows, tiles_all(batch->slab) * sizeof *tiles, &address);
-    uint32_t made = 0;
-    for (uint32_t i = 0; i < batch->slab->count; i++) {
-        weft_gpu_encoding *encoding = &batch->encodings[i];
-        const weft_encode_job *job = encoding->job;
-        const weft_gpu_pair_need need = weft_gpu_pair_needs(&job->now, &job->shadow);
-        encoding->pair = (weft_gpu_pair){.now = &job->now,
-                                         .shadow = &job->shadow,
-                                         .parts = weft_gpu_take_plain(batch->slab, need.pieces * sizeof(uint64_t)),
-                                         .tile_count = weft_gpu_tiles(&job->now),
-                                         .tiles = address + made * sizeof *tiles,
-                                         .counts = weft_gpu_take_device(batch->slab, need.counts)};
-        weft_gpu_pair_make(&encoding->pair, rows, tiles + made, weft_gpu_take_device(batch->slab, need.bits));
-        made += encoding->pair.tile_count;
-    }
-    return address;
-}
-
-static uint64_t rows_bytes(const weft_gpu_slab *slab)
-{
-    uint64_t bytes = slab->count * sizeof(weft_k_scan) + 4 * WEFT_GPU_ROW_ALIGN;
+    batch_sizes sum = {0};
     for (uint32_t i = 0; i < slab->count; i++) {
         const weft_encode_job *job = slab->jobs[i];
         const weft_gpu_pair_need need = weft_gpu_pair_needs(&job->now, &job->shadow);
-        bytes += need.rows + need.pieces * sizeof(uint64_t);
+        sum.rows += need.rows;
+        sum.pieces += need.pieces;
+        sum.tiles += weft_gpu_tiles(&job->now);
     }
-    return bytes;
+    sum.rows += slab->count * sizeof(weft_k_scan) + sum.pieces * sizeof(uint64_t) + 4 * WEFT_GPU_ROW_ALIGN;
+    return sum;
 }
 
+/* The rows of a batch for the pass over all elements, each sort in a stretch of its own; and what the next job takes of
+ * them. */
+typedef struct batch_rows {
+    weft_gpu_sheet sheet;
+    weft_k_diff *tile;
+    uint64_t tile_at; /* address of `tile` */
+    uint64_t *parts;
+    uint32_t sums; /* sums of the jobs before */
+    weft_k_scan *scans;
+    uint64_t scans_at, totals_at;
+} batch_rows;
+
 /* Digests of all jobs stand in one array, which goes to the device with the rows. */
-static void sums_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
+static batch_rows rows_open(weft_gpu_batch *batch, const batch_sizes *sizes, uint64_t bytes)
 {
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < batch->slab->count; i++)
-        count += batch->encodings[i].pair.sum_count;
-    void *sums;
-    batch->sums = weft_gpu_sheet_part(rows, count * sizeof(uint64_t));
-    weft_gpu_sheet_take(&batch->sums, count * sizeof(uint64_t), &sums);
-    const uint64_t *host = sums;
-    count = 0;
+    weft_gpu_slab *slab = batch->slab;
+    batch_rows rows = {.sheet = weft_gpu_sheet_open(slab, bytes, true),
+                       .parts = weft_gpu_take_plain(slab, sizes->pieces * sizeof(uint64_t))};
+    rows.tile = weft_gpu_rows_add(&rows.sheet, sizes->tiles * sizeof *rows.tile, &rows.tile_at);
+    batch->sums = weft_gpu_sheet_part(&rows.sheet, sizes->pieces * sizeof(uint64_t));
+    batch->totals = weft_gpu_take_pinned(slab, slab->count * sizeof(uint32_t), &rows.totals_at);
+    rows.scans = weft_gpu_rows_add(&rows.sheet, slab->count * sizeof *rows.scans, &rows.scans_at);
+    return rows;
+}
+
+/* Writes the rows of the next pair, and says where its sums stand. */
+static void pair_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, batch_rows *rows)
+{
+    const weft_encode_job *job = encoding->job;
+    const weft_gpu_pair_need need = weft_gpu_pair_needs(&job->now, &job->shadow);
+    weft_gpu_pair *pair = &encoding->pair;
+    *pair = (weft_gpu_pair){.now = &job->now,
+                            .shadow = &job->shadow,
+                            .parts = rows->parts,
+                            .tile_count = weft_gpu_tiles(&job->now),
+                            .tiles = rows->tile_at,
+                            .counts = weft_gpu_take_device(batch->slab, need.counts)};
+    weft_gpu_pair_make(pair, &rows->sheet, rows->tile, weft_gpu_take_device(batch->slab, need.bits));
+    encoding->sums = (const uint64_t *)(const void *)batch->sums.host + rows->sums;
+    encoding->device_sums = batch->sums.address + rows->sums * sizeof(uint64_t);
+    rows->tile += pair->tile_count;
+    rows->tile_at += pair->tile_count * sizeof *rows->tile;
+    rows->parts += pair->sum_count;
+    rows->sums += pair->sum_count;
+}
+
+/* Forgets what a job had of an earlier pass. */
+static void encoding_begin(weft_gpu_slab *slab, weft_gpu_encoding *encoding, weft_encode_job *job)
+{
+    memset(encoding, 0, offsetof(weft_gpu_encoding, frames));
+    encoding->job = job;
+    if (job->levels >> WEFT_LEVEL_TIGHT & 1)
+        encoding->tight = weft_gpu_take_plain(slab, sizeof *encoding->tight);
+    memset(job->frame_bytes, 0, sizeof job->frame_bytes);
+    memset(job->lent, 0, sizeof job->lent);
+    job->alone = 0;
+}
+
+/* Writes all rows, job by job, because the records of all jobs together are larger than the nearer caches. */
+static void rows_put(weft_gpu_batch *batch, batch_rows *rows)
+{
     for (uint32_t i = 0; i < batch->slab->count; i++) {
         weft_gpu_encoding *encoding = &batch->encodings[i];
-        encoding->sums = host + count;
-        encoding->device_sums = batch->sums.address + count * sizeof(uint64_t);
-        count += encoding->pair.sum_count;
+        encoding_begin(batch->slab, encoding, batch->slab->jobs[i]);
+        pair_put(batch, encoding, rows);
+        rows->scans[i] = (weft_k_scan){.words = encoding->pair.counts,
+                                       .total = rows->totals_at + i * sizeof(uint32_t),
+                                       .count = encoding->pair.slices};
+        if (batch->chain.jobs)
+            weft_gpu_chain_put(batch, i);
     }
+    batch->sums.used = rows->sums * sizeof(uint64_t);
 }
 
 static weft_status diff_launch(weft_gpu_batch *batch)
@@ -112,25 +146,22 @@ static weft_status diff_launch(weft_gpu_batch *batch)
     weft_gpu *gpu = batch->gpu;
     weft_gpu_slab *slab = batch->slab;
     const bool chain = weft_gpu_chain_fits(slab);
-    weft_gpu_sheet rows = weft_gpu_sheet_open(slab, rows_bytes(slab) + (chain ? weft_gpu_chain_rows(slab) : 0), true);
-    uint64_t scans, totals;
-    const uint64_t tiles = pairs_make(batch, &rows);
-    sums_make(batch, &rows);
-    batch->totals = weft_gpu_take_pinned(slab, slab->count * sizeof(uint32_t), &totals);
-    weft_k_scan *scan = weft_gpu_rows_add(&rows, slab->count * sizeof *scan, &scans);
-    for (uint32_t i = 0; i < slab->count; i++)
-        scan[i] = (weft_k_scan){.words = batch->encodings[i].pair.counts,
-                                .total = totals + i * sizeof(uint32_t),
-                                .count = batch->encodings[i].pair.slices};
+    const batch_sizes sizes = sizes_of(slab);
+    batch_rows rows =
+        rows_open(batch, &sizes, sizes.rows + (chain ? weft_gpu_chain_rows(slab->count, sizes.tiles) : 0));
+    const uint64_t tiles = rows.tile_at;
+    if (chain)
+        weft_gpu_chain_open(batch, &rows.sheet, sizes.tiles);
+    rows_put(batch, &rows);
     batch->device_used = slab->device.used;
     batch->pinned_used = slab->pinned.used;
     if (chain)
-        weft_gpu_chain_make(batch, &rows);
-    weft_status status = weft_gpu_sheet_send(gpu, slab, &rows);
+        weft_gpu_chain_memory(batch);
+    weft_status status = weft_gpu_sheet_send(gpu, slab, &rows.sheet);
     if (status == WEFT_OK)
-        status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_diff, tiles_all(slab) * WEFT_K_SLICES, tiles);
+        status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_diff, sizes.tiles * WEFT_K_SLICES, tiles);
     if (status == WEFT_OK)
-        status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_scan, slab->count, scans);
+        status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_scan, slab->count, rows.scans_at);
     if (status == WEFT_OK && chain)
         status = weft_gpu_chain_launch(batch);
     return status;
@@ -143,15 +174,6 @@ static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     *batch = (weft_gpu_batch){.gpu = gpu, .slab = slab, .encodings = encodings, .since_ns = weft_clock_ns()};
     slab->plan = batch;
     batch->classes = weft_gpu_take_plain(slab, sizeof *batch->classes);
-    for (uint32_t i = 0; i < slab->count; i++) {
-        weft_encode_job *job = slab->jobs[i];
-        encodings[i] = (weft_gpu_encoding){.job = job};
-        if (job->levels >> WEFT_LEVEL_TIGHT & 1)
-            encodings[i].tight = weft_gpu_take_plain(slab, sizeof *encodings[i].tight);
-        memset(job->frame_bytes, 0, sizeof job->frame_bytes);
-        memset(job->lent, 0, sizeof job->lent);
-        job->alone = 0;
-    }
     weft_status status = diff_launch(batch);
     slab->step = batch->chain.jobs ? STEP_CHAIN : STEP_DIFF;
     return status == WEFT_OK ? WEFT_AGAIN : status;
@@ -166,22 +188,20 @@ static double elapsed_ms(weft_gpu_batch *batch, uint32_t jobs)
     return jobs ? all / jobs : 0;
 }
 
-static void diff_end(weft_gpu_batch *batch)
+uint32_t weft_gpu_coded(const weft_gpu_batch *batch, uint32_t place)
 {
-    for (uint32_t i = 0; i < batch->slab->count; i++) {
-        weft_gpu_encoding *encoding = &batch->encodings[i];
-        weft_encode_job *job = encoding->job;
-        encoding->changed = batch->totals[i];
-        if (job->now.units > 1 && encoding->changed > WEFT_FRAME_RUN_CHANGES) {
-            job->alone = job->levels;
-            encoding->changed = 0; /* nothing is done with it */
-            continue;
-        }
-        job->changed = encoding->changed;
-        batch->chain.wanted += encoding->changed > 0;
-    }
-    batch->chain.pending = batch->chain.wanted;
-    batch->compared = true;
+    const uint32_t changed = batch->totals[place];
+    return changed > WEFT_FRAME_RUN_CHANGES && batch->encodings[place].job->now.units > 1 ? 0 : changed;
+}
+
+void weft_gpu_changed_note(const weft_gpu_batch *batch, uint32_t place)
+{
+    weft_gpu_encoding *encoding = &batch->encodings[place];
+    encoding->changed = weft_gpu_coded(batch, place);
+    if (encoding->changed == batch->totals[place])
+        encoding->job->changed = encoding->changed;
+    else
+        encoding->job->alone = encoding->job->levels;
 }
 
 /* Goes on to the next round, if jobs are left. */
@@ -203,13 +223,7 @@ static weft_status round_begin(weft_gpu_batch *batch)
 /* Each pass of a chain finds changes and codes them, so its time is that of coding. */
 static weft_status chain_step(weft_gpu_batch *batch)
 {
-    weft_gpu_slab *slab = batch->slab;
-    const double each = elapsed_ms(batch, slab->count);
-    for (uint32_t i = 0; i < slab->count; i++)
-        batch->encodings[i].job->encode_ms += each;
-    if (!batch->compared)
-        diff_end(batch);
-    weft_status status = weft_gpu_chain_end(batch);
+    weft_status status = weft_gpu_chain_end(batch, elapsed_ms(batch, batch->slab->count));
     if (status == WEFT_AGAIN)
         status = weft_gpu_chain_launch(batch);
     else if (status == WEFT_OK)
@@ -226,9 +240,10 @@ static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     switch ((enum step)slab->step) {
     case STEP_DIFF:
         each = elapsed_ms(batch, slab->count);
-        for (uint32_t i = 0; i < slab->count; i++)
+        for (uint32_t i = 0; i < slab->count; i++) {
             batch->encodings[i].job->diff_ms += each;
-        diff_end(batch);
+            weft_gpu_changed_note(batch, i);
+        }
         return round_begin(batch);
     case STEP_CHAIN:
         return chain_step(batch);

@@ -85,20 +85,25 @@ typedef struct weft_gpu_encoding {
     uint64_t changes; /* weft_k_changes */
     uint64_t ranks;   /* ranks of the exceptions, for level fast */
     const weft_k_fast_counts *fast_counts;
-    weft_gpu_frame frames[WEFT_LEVEL_COUNT];
-    bool lent; /* the job has frames that are lent */
+    bool lent;                               /* the job has frames that are lent */
+    weft_gpu_frame frames[WEFT_LEVEL_COUNT]; /* last, because only rounds set and read them */
 } weft_gpu_encoding;
 
 /* A batch of level fast alone. */
 typedef struct weft_gpu_chain {
-    uint64_t jobs;                /* weft_k_fast_job for each job; 0: the batch is no chain */
-    uint64_t lists;               /* weft_k_fast_lists */
-    uint64_t gathers;             /* weft_k_gather for each tile */
+    uint64_t jobs;             /* weft_k_fast_job for each job; 0: the batch is no chain */
+    uint64_t lists;            /* weft_k_fast_lists */
+    uint64_t gathers;          /* weft_k_gather for each tile */
+    uint64_t made_at;          /* weft_k_fast_made for each job */
+    weft_k_fast_job *job_rows; /* on the host, as the next two */
+    weft_k_fast_lists *list_row;
+    weft_k_gather *next_gather;
+    uint64_t frames_most;         /* bytes of the frames of the jobs so far, at most */
     const weft_k_fast_made *made; /* what the device made of each job, on the host */
     uint8_t *frames;              /* the frames on the host, with the quad in front of each for its header */
     uint32_t tiles;
-    uint32_t wanted;  /* jobs that get a frame or are refused */
-    uint32_t pending; /* those of them that have no frame yet */
+    uint32_t pending; /* jobs that have changes and no frame yet */
+    bool ended;       /* a pass of launches came to its end */
 } weft_gpu_chain;
 
 typedef struct weft_gpu_batch {
@@ -115,8 +120,13 @@ typedef struct weft_gpu_batch {
     uint64_t since_ns;
     weft_gpu_chain chain;
     weft_gpu_classes *classes; /* of the last job of the round at level tight */
-    bool compared;             /* the results of the pass over all elements were read */
 } weft_gpu_batch;
+
+/* gpu_encode.c */
+/* Returns the changes of a job that are to be coded; 0 too if the job's units go alone. */
+uint32_t weft_gpu_coded(const weft_gpu_batch *batch, uint32_t place);
+/* Notes the changes that the pass over all elements found. */
+void weft_gpu_changed_note(const weft_gpu_batch *batch, uint32_t place);
 
 /* gpu_encode_fast.c */
 /* Adds up numbers, each without its lowest bits; ones[b] of the numbers have bit b set. */
@@ -153,23 +163,28 @@ weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
 /* gpu_encode_frames.c */
 uint64_t weft_gpu_planes_rows(const weft_encode_job *job);
 
-/* Writes and counts what came of a job: digests, and frames that are lent or put into the job's sinks. */
-void weft_gpu_encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend);
+/* Hand over what came of a job: digests, and each frame, which is lent or put into the job's sink. */
+void weft_gpu_digests_end(const weft_gpu_encoding *encoding);
+void weft_gpu_frame_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, weft_level wanted,
+                        const weft_gpu_frame *frame, bool lend);
 
 /* gpu_encode_chain.c */
 /* Returns true if all jobs of a slab want level fast alone. */
 bool weft_gpu_chain_fits(const weft_gpu_slab *slab);
 /* Returns what a job adds to the rows of a batch, and to pinned memory beyond them. */
 weft_gpu_need weft_gpu_chain_need(const weft_encode_job *job);
-/* Returns the bytes of the batch's rows. */
-uint64_t weft_gpu_chain_rows(const weft_gpu_slab *slab);
-/* Fills the rows, and takes all memory of the slab that is left. Called when all else was taken. */
-void weft_gpu_chain_make(weft_gpu_batch *batch, weft_gpu_sheet *rows);
+/* Returns the bytes of the rows of so many jobs with so many tiles. */
+uint64_t weft_gpu_chain_rows(uint32_t jobs, uint32_t tiles);
+/* Take the rows of a batch, and fill those of a job. The jobs come in their order. */
+void weft_gpu_chain_open(weft_gpu_batch *batch, weft_gpu_sheet *rows, uint32_t tiles);
+void weft_gpu_chain_put(weft_gpu_batch *batch, uint32_t place);
+/* Takes all memory of the slab that is left. Called when all else was taken. */
+void weft_gpu_chain_memory(weft_gpu_batch *batch);
 /* Puts the launches for the jobs without a frame on the stream, after the pass over all elements. */
 weft_status weft_gpu_chain_launch(weft_gpu_batch *batch);
-/* Ends the jobs whose frames the launches made. WEFT_AGAIN: launch once more, because jobs lacked memory. WEFT_OK: what
- * is still changed goes by rounds. */
-weft_status weft_gpu_chain_end(weft_gpu_batch *batch);
+/* Ends the jobs whose frames the launches made, and adds `each` ms to the time of every job. WEFT_AGAIN: launch once
+ * more, because jobs lacked memory. WEFT_OK: what is still changed goes by rounds. */
+weft_status weft_gpu_chain_end(weft_gpu_batch *batch, double each);
 
 /* Bytes in front of each payload for its header, so that a frame can be lent where it was copied to. */
 #define WEFT_GPU_HEADER_ROOM 16u

@@ -42,12 +42,10 @@ weft_gpu_need weft_gpu_chain_need(const weft_encode_job *job)
     return (weft_gpu_need){.device = rows, .pinned = rows + (is_fast(job) ? sizeof(weft_k_fast_made) : 0)};
 }
 
-uint64_t weft_gpu_chain_rows(const weft_gpu_slab *slab)
+uint64_t weft_gpu_chain_rows(uint32_t jobs, uint32_t tiles)
 {
-    uint64_t bytes = sizeof(weft_k_fast_lists) + 4 * WEFT_GPU_ROW_ALIGN;
-    for (uint32_t i = 0; i < slab->count; i++)
-        bytes += job_rows(slab->jobs[i]);
-    return bytes;
+    return sizeof(weft_k_fast_lists) + jobs * sizeof(weft_k_fast_job) + tiles * sizeof(weft_k_gather) +
+           4 * WEFT_GPU_ROW_ALIGN;
 }
 
 /* The bytes of the largest payload that may be a frame (weft_encode_fits). */
@@ -58,35 +56,35 @@ static uint32_t payload_most(const weft_encode_job *job)
     return (uint32_t)(job->now.units == 1 || dense < frame ? dense : frame);
 }
 
-static void jobs_make(weft_gpu_batch *batch, weft_gpu_sheet *rows, uint64_t made)
+void weft_gpu_chain_open(weft_gpu_batch *batch, weft_gpu_sheet *rows, uint32_t tiles)
 {
+    weft_gpu_chain *chain = &batch->chain;
     const uint32_t count = batch->slab->count;
-    weft_k_fast_job *row = weft_gpu_rows_add(rows, count * sizeof *row, &batch->chain.jobs);
-    for (uint32_t i = 0; i < count; i++) {
-        const weft_gpu_encoding *encoding = &batch->encodings[i];
-        const weft_view *now = &encoding->job->now;
-        row[i] = (weft_k_fast_job){.changes = {.width = now->width, .is_float = now->is_float, .elements = now->count},
-                                   .made = made + i * sizeof(weft_k_fast_made),
-                                   .total = encoding->pair.counts + encoding->pair.slices * sizeof(uint32_t),
-                                   .changed_most = now->units > 1 ? WEFT_FRAME_RUN_CHANGES : UINT32_MAX,
-                                   .payload_most = payload_most(encoding->job)};
-    }
+    const uint64_t made = count * sizeof *chain->made;
+    chain->made = memset(weft_gpu_take_pinned(batch->slab, made, &chain->made_at), 0, made);
+    chain->job_rows = weft_gpu_rows_add(rows, count * sizeof *chain->job_rows, &chain->jobs);
+    chain->next_gather = weft_gpu_rows_add(rows, tiles * sizeof *chain->next_gather, &chain->gathers);
+    chain->list_row = weft_gpu_rows_add(rows, sizeof *chain->list_row, &chain->lists);
+    chain->tiles = tiles;
 }
 
-static void gathers_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
+void weft_gpu_chain_put(weft_gpu_batch *batch, uint32_t place)
 {
-    uint32_t tiles = 0;
-    for (uint32_t i = 0; i < batch->slab->count; i++)
-        tiles += batch->encodings[i].pair.tile_count;
-    weft_k_gather *row = weft_gpu_rows_add(rows, tiles * sizeof *row, &batch->chain.gathers);
-    for (uint32_t i = 0; i < batch->slab->count; i++) {
-        const weft_gpu_encoding *encoding = &batch->encodings[i];
-        for (uint32_t t = 0; t < encoding->pair.tile_count; t++)
-            *row++ = (weft_k_gather){.tile = encoding->pair.tiles + t * sizeof(weft_k_diff),
-                                     .changes = batch->chain.jobs + i * sizeof(weft_k_fast_job),
-                                     .sums = encoding->device_sums};
-    }
-    batch->chain.tiles = tiles;
+    weft_gpu_chain *chain = &batch->chain;
+    const weft_gpu_encoding *encoding = &batch->encodings[place];
+    const weft_view *now = &encoding->job->now;
+    const uint32_t most = payload_most(encoding->job);
+    chain->job_rows[place] =
+        (weft_k_fast_job){.changes = {.width = now->width, .is_float = now->is_float, .elements = now->count},
+                          .made = chain->made_at + place * sizeof *chain->made,
+                          .total = encoding->pair.counts + encoding->pair.slices * sizeof(uint32_t),
+                          .changed_most = now->units > 1 ? WEFT_FRAME_RUN_CHANGES : UINT32_MAX,
+                          .payload_most = most};
+    for (uint32_t t = 0; t < encoding->pair.tile_count; t++)
+        *chain->next_gather++ = (weft_k_gather){.tile = encoding->pair.tiles + t * sizeof(weft_k_diff),
+                                                .changes = chain->jobs + place * sizeof(weft_k_fast_job),
+                                                .sums = encoding->device_sums};
+    chain->frames_most += WEFT_GPU_HEADER_ROOM + weft_gpu_payload_room(most);
 }
 
 /* Returns what is left of a room, in whole quads. */
@@ -96,42 +94,24 @@ static uint64_t room_left(const weft_gpu_room *room)
     return used < room->bytes ? (room->bytes - used) / QUAD * QUAD : 0;
 }
 
-/* Bytes that the frames of a batch take at most. */
-static uint64_t frames_most(const weft_gpu_slab *slab)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < slab->count; i++)
-        bytes += WEFT_GPU_HEADER_ROOM + weft_gpu_payload_room(payload_most(slab->jobs[i]));
-    return (bytes + WEFT_GPU_ALIGN - 1) / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
-}
-
 /* Frames get what they need at most, or two fifths of the device's memory that is left, because a job's lists take
  * somewhat more than the room for its payload. Both have room for the largest job, because weft_gpu_round_least has. */
-static void memory_take(weft_gpu_batch *batch, weft_k_fast_lists *row)
+void weft_gpu_chain_memory(weft_gpu_batch *batch)
 {
     weft_gpu_slab *slab = batch->slab;
+    weft_gpu_chain *chain = &batch->chain;
     const uint64_t share = room_left(&slab->device) * 2 / 5 / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
-    const uint64_t need = frames_most(slab), most = share < need ? share : need;
-    const uint64_t pinned = room_left(&slab->pinned), frames = most < pinned ? most : pinned;
-    row->payloads = weft_gpu_take_device(slab, frames);
-    batch->chain.frames = weft_gpu_take_pinned(slab, frames, &row->copies);
+    const uint64_t need = (chain->frames_most + WEFT_GPU_ALIGN - 1) / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
+    const uint64_t most = share < need ? share : need, pinned = room_left(&slab->pinned);
+    const uint64_t frames = most < pinned ? most : pinned;
+    *chain->list_row = (weft_k_fast_lists){.jobs = chain->jobs,
+                                           .count = slab->count,
+                                           .payloads = weft_gpu_take_device(slab, frames),
+                                           .frame_quads = (uint32_t)(frames / QUAD)};
+    chain->frames = weft_gpu_take_pinned(slab, frames, &chain->list_row->copies);
     const uint64_t lists = room_left(&slab->device);
-    row->lists = weft_gpu_take_device(slab, lists);
-    row->frame_quads = (uint32_t)(frames / QUAD);
-    row->list_quads = (uint32_t)(lists / QUAD);
-}
-
-void weft_gpu_chain_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
-{
-    const uint32_t count = batch->slab->count;
-    uint64_t made;
-    batch->chain.made = memset(weft_gpu_take_pinned(batch->slab, count * sizeof *batch->chain.made, &made), 0,
-                               count * sizeof *batch->chain.made);
-    jobs_make(batch, rows, made);
-    gathers_make(batch, rows);
-    weft_k_fast_lists *row = weft_gpu_rows_add(rows, sizeof *row, &batch->chain.lists);
-    *row = (weft_k_fast_lists){.jobs = batch->chain.jobs, .count = count};
-    memory_take(batch, row);
+    chain->list_row->lists = weft_gpu_take_device(slab, lists);
+    chain->list_row->list_quads = (uint32_t)(lists / QUAD);
 }
 
 weft_status weft_gpu_chain_launch(weft_gpu_batch *batch)
@@ -151,46 +131,64 @@ weft_status weft_gpu_chain_launch(weft_gpu_batch *batch)
 
 /* ---- frames */
 
-static weft_gpu_frame frame_of(const weft_gpu_chain *chain, const weft_gpu_encoding *encoding,
-                               const weft_k_fast_made *made)
+/* Jobs ahead of which the place of the header is fetched, because the device wrote there last and no cache has it. */
+#define AHEAD 8u
+
+static uint8_t *payload_of(const weft_gpu_chain *chain, uint32_t place)
 {
+    return chain->frames + (uint64_t)QUAD * chain->made[place].place;
+}
+
+static void frame_end(weft_gpu_batch *batch, weft_gpu_encoding *encoding, uint32_t place, bool lend)
+{
+    const weft_k_fast_made *made = &batch->chain.made[place];
     const weft_view *now = &encoding->job->now;
     const weft_fast_shape shape = {
         .exceptions = made->exceptions, .gap_bits = made->gap_bits, .magnitude_bits = made->magnitude_bits};
-    return (weft_gpu_frame){.header = {.unit = now->unit,
-                                       .units = now->units,
-                                       .level = WEFT_LEVEL_FAST,
-                                       .payload_bytes = made->bytes,
-                                       .changed = encoding->changed,
-                                       .parameters = weft_fast_parameters(&shape)},
-                            .copy = chain->frames + (uint64_t)QUAD * made->place};
+    const weft_gpu_frame frame = {.header = {.unit = now->unit,
+                                             .units = now->units,
+                                             .level = WEFT_LEVEL_FAST,
+                                             .payload_bytes = made->bytes,
+                                             .changed = encoding->changed,
+                                             .parameters = weft_fast_parameters(&shape)},
+                                  .copy = payload_of(&batch->chain, place)};
+    weft_gpu_digests_end(encoding);
+    weft_gpu_frame_end(batch->slab, encoding, WEFT_LEVEL_FAST, &frame, lend);
+    encoding->changed = 0;
 }
 
 /* Ends the jobs that have a payload. */
-static void frames_end(weft_gpu_batch *batch, bool lend)
+static void frames_end(weft_gpu_batch *batch, double each, bool lend)
 {
-    for (uint32_t i = 0; i < batch->slab->count; i++) {
+    const weft_gpu_chain *chain = &batch->chain;
+    const uint32_t count = batch->slab->count;
+    for (uint32_t i = 0; i < count; i++) {
         weft_gpu_encoding *encoding = &batch->encodings[i];
-        if (encoding->changed == 0 || batch->chain.made[i].bytes == 0)
-            continue;
-        encoding->frames[WEFT_LEVEL_FAST] = frame_of(&batch->chain, encoding, &batch->chain.made[i]);
-        weft_gpu_encoding_end(batch->slab, encoding, lend);
-        encoding->changed = 0;
+        if (i + AHEAD < count && chain->made[i + AHEAD].place > 0)
+            __builtin_prefetch(payload_of(chain, i + AHEAD) - QUAD, 1);
+        encoding->job->encode_ms += each;
+        if (!chain->ended)
+            weft_gpu_changed_note(batch, i);
+        if (encoding->changed > 0 && chain->made[i].bytes > 0)
+            frame_end(batch, encoding, i, lend);
     }
 }
 
-weft_status weft_gpu_chain_end(weft_gpu_batch *batch)
+weft_status weft_gpu_chain_end(weft_gpu_batch *batch, double each)
 {
-    const uint32_t before = batch->chain.pending;
-    uint32_t refused = 0, made = 0;
+    weft_gpu_chain *chain = &batch->chain;
+    uint32_t wanted = 0, refused = 0, made = 0;
     for (uint32_t i = 0; i < batch->slab->count; i++) {
-        made += batch->chain.made[i].bytes > 0;
-        refused += batch->chain.made[i].place > 0 && batch->chain.made[i].bytes == 0;
+        wanted += weft_gpu_coded(batch, i) > 0;
+        made += chain->made[i].bytes > 0;
+        refused += chain->made[i].place > 0 && chain->made[i].bytes == 0;
     }
-    batch->chain.pending = batch->chain.wanted - made;
-    const bool again = batch->chain.pending > refused && batch->chain.pending < before;
-    frames_end(batch, batch->chain.pending == 0);
-    if (again || batch->chain.pending == 0)
+    const uint32_t pending = wanted - made, before = chain->ended ? chain->pending : wanted;
+    const bool again = pending > refused && pending < before;
+    chain->pending = pending;
+    frames_end(batch, each, pending == 0);
+    chain->ended = true;
+    if (again || pending == 0)
         return again ? WEFT_AGAIN : WEFT_OK;
     return weft_gpu_clear(batch->gpu, batch->slab, batch->sums.address, batch->sums.used); /* the rounds add them up */
 }

@@ -197,24 +197,35 @@ static void frame_put(const uint8_t *frame, uint32_t bytes, weft_frame_sink *sin
     *frame_bytes = out ? bytes : 0;
 }
 
-void weft_gpu_encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend)
+void weft_gpu_digests_end(const weft_gpu_encoding *encoding)
+{
+    for (uint32_t s = 0; s < encoding->pair.sum_count; s++)
+        encoding->job->tensor_delta[encoding->pair.parts[s]] += encoding->sums[s];
+}
+
+void weft_gpu_frame_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, weft_level wanted,
+                        const weft_gpu_frame *frame, bool lend)
 {
     weft_encode_job *job = encoding->job;
-    for (uint32_t s = 0; s < encoding->pair.sum_count; s++)
-        job->tensor_delta[encoding->pair.parts[s]] += encoding->sums[s];
-    for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        const weft_gpu_frame *frame = &encoding->frames[level];
-        if (frame->header.payload_bytes == 0)
-            continue;
-        const uint8_t *made = frame_finish(encoding, frame);
-        job->frame_bytes[level] = WEFT_FRAME_HEADER_BYTES + frame->header.payload_bytes;
-        if (lend && job->lend)
-            job->lent[level] = made;
-        else
-            frame_put(made, job->frame_bytes[level], &job->sinks[level], &job->frame_bytes[level]);
-        encoding->lent = encoding->lent || job->lent[level];
+    const uint8_t *made = frame_finish(encoding, frame);
+    uint32_t *bytes = &job->frame_bytes[wanted];
+    *bytes = WEFT_FRAME_HEADER_BYTES + frame->header.payload_bytes;
+    if (!lend || !job->lend) {
+        frame_put(made, *bytes, &job->sinks[wanted], bytes);
+        return;
     }
-    slab->lent += encoding->lent;
+    job->lent[wanted] = made;
+    slab->lent += !encoding->lent;
+    encoding->lent = true;
+}
+
+static void encoding_end(weft_gpu_slab *slab, weft_gpu_encoding *encoding, bool lend)
+{
+    weft_gpu_digests_end(encoding);
+    for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        if (encoding->frames[level].header.payload_bytes > 0)
+            weft_gpu_frame_end(slab, encoding, (weft_level)level, &encoding->frames[level], lend);
+    }
 }
 
 /* Frames of the last round can be lent, because the next round takes the memory of those before it. */
@@ -222,7 +233,7 @@ void weft_gpu_round_end(weft_gpu_batch *batch)
 {
     for (uint32_t i = batch->first; i < batch->end; i++) {
         if (batch->encodings[i].changed > 0)
-            weft_gpu_encoding_end(batch->slab, &batch->encodings[i], batch->end == batch->slab->count);
+            encoding_end(batch->slab, &batch->encodings[i], batch->end == batch->slab->count);
     }
 }
 
