@@ -125,43 +125,53 @@ static void make_way(weft_relay *relay, const weft_child *newcomer)
     }
 }
 
+/* Finds the way to the child that HELLO describes, as the relay's own connections allow. */
+static weft_status check_way(weft_relay *relay, weft_child *child)
+{
+    if (child->hello.hops >= WEFT_SITE_HOPS)
+        return weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer", child->hello.name,
+                         WEFT_SITE_HOPS);
+    weft_status status = find_outlet(relay, child->hello.provider, &child->outlet);
+    if (status == WEFT_OK)
+        status = weft_wire_check_fabric(&child->hello, &child->outlet->facts);
+    return status == WEFT_OK ? may_reach(relay, child) : status;
+}
+
+/* Chooses the bytes of a write: the least that the child, its outlet and its rate allow. */
+static weft_status choose_chunk(const weft_relay *relay, weft_child *child, uint64_t rate_limit)
+{
+    child->chunk_bytes = child->hello.chunk_bytes;
+    if (child->chunk_bytes > child->outlet->facts.chunk_bytes)
+        child->chunk_bytes = (uint32_t)child->outlet->facts.chunk_bytes;
+    if (child->chunk_bytes > weft_pace_chunk(rate_limit))
+        child->chunk_bytes = (uint32_t)weft_pace_chunk(rate_limit);
+    if ((uint64_t)child->chunk_bytes * WEFT_CHUNKS_MAX >= relay->stride)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_REFUSED, "%s takes %u bytes at a time: too little for a bucket of %llu", child->hello.name,
+                     child->chunk_bytes, (unsigned long long)relay->stride);
+}
+
 weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
 {
+    const weft_site *all = relay->rollout->session->site;
     weft_site_peer site;
     weft_status status = weft_wire_get_hello(body, length, &child->hello);
     if (status == WEFT_OK)
         status = weft_greeting_check(&child->down, &child->hello);
     if (status == WEFT_OK)
-        status = weft_voucher_check(relay->rollout->session->site, &child->down, &child->hello);
-    if (status != WEFT_OK)
-        return refuse(relay, child, status, status);
-    if (child->hello.wants_layout)
+        status = weft_voucher_check(all, &child->down, &child->hello);
+    if (status == WEFT_OK && child->hello.wants_layout)
         return answer_layout(relay, child);
-    weft_bytes_clean(child->hello.provider);
-    status = weft_site_resolve(relay->rollout->session->site, child->hello.name, &site);
+    if (status == WEFT_OK)
+        status = weft_site_resolve(all, child->hello.name, &site);
     if (status != WEFT_OK)
         return refuse(relay, child, status, status); /* as the trainer would, from the same site */
-    if (child->hello.hops >= WEFT_SITE_HOPS)
-        status = weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer",
-                           child->hello.name, WEFT_SITE_HOPS);
+    weft_bytes_clean(child->hello.provider);
+    status = check_way(relay, child);
     if (status == WEFT_OK)
-        status = find_outlet(relay, child->hello.provider, &child->outlet);
-    if (status == WEFT_OK)
-        status = weft_wire_check_fabric(&child->hello, &child->outlet->facts);
-    if (status == WEFT_OK)
-        status = may_reach(relay, child);
+        status = choose_chunk(relay, child, site.rate_limit);
     if (status != WEFT_OK)
         return refuse(relay, child, status, WEFT_E_SYSTEM);
-    child->chunk_bytes = child->hello.chunk_bytes;
-    if (child->chunk_bytes > child->outlet->facts.chunk_bytes)
-        child->chunk_bytes = (uint32_t)child->outlet->facts.chunk_bytes;
-    if (child->chunk_bytes > weft_pace_chunk(site.rate_limit))
-        child->chunk_bytes = (uint32_t)weft_pace_chunk(site.rate_limit);
-    if ((uint64_t)child->chunk_bytes * WEFT_CHUNKS_MAX < relay->stride) {
-        weft_fail(WEFT_E_REFUSED, "%s takes %u bytes at a time: too little for a bucket of %llu", child->hello.name,
-                  child->chunk_bytes, (unsigned long long)relay->stride);
-        return refuse(relay, child, WEFT_E_REFUSED, WEFT_E_SYSTEM);
-    }
     weft_pace_begin(&child->pace, site.rate_limit);
     child->greeted = true;
     make_way(relay, child);
