@@ -3,7 +3,8 @@
  * the bits of what it says it holds, which is a published version; when quiet comes all have the trainer's; what a peer
  * can go through it goes through (core/peer/peer_state.c), and nothing else; memory and descriptors are given back. In
  * every third schedule the site has cuts, and rollouts take parts of the model at random. Every third rollout names its
- * versions, and every fourth commit of an update is held, and kept or undone later.
+ * versions, and every fourth commit of an update is held, and kept or undone later. Weights rot in half of the
+ * schedules.
  *
  * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many; WEFT_FULL more than usual. */
 #include "tests/support/sim.h"
@@ -274,6 +275,7 @@ static void play(uint64_t seed)
     sim *s = sim_open(seed % 4 ? FLEET_SMALL : FLEET_TILES, 3 + (unsigned)(seed % 6), seed);
     s->named_in = 3;
     s->holds = true;
+    s->rots = seed / 2 % 2;
     if (seed % 3 == 0)
         sim_cut(s);
     sim_start_trainer(s);

@@ -135,7 +135,7 @@ static void close_end(sim_end *end)
     end->held_back = 0;
     end->wishes = 0;
     end->wishing = false;
-    end->zombie = false;
+    end->zombie = end->rotten = false;
     end->stopped_until_ns = 0;
 }
 
@@ -206,7 +206,7 @@ static uint64_t root_at(const sim *s, const sim_end *end, uint64_t at)
 void sim_check(sim *s, const sim_end *end)
 {
     weft_version held;
-    if (weft_held(end->session, &held) != WEFT_OK)
+    if (end->rotten || weft_held(end->session, &held) != WEFT_OK)
         return; /* nothing is held, and it says so */
     const uint64_t root = end->held_back ? end->held_back : held.root;
     const uint8_t *expected = end->start && root == end->start_root ? end->start : NULL;
@@ -222,12 +222,23 @@ void sim_check(sim *s, const sim_end *end)
         sim_fail(s, "%s has other bits than those of version %llu", end->name, (unsigned long long)held.number);
 }
 
+/* Whether another end came under the same name, which has the name when this one is lost. */
+static bool is_followed(const sim *s, const sim_end *end)
+{
+    bool followed = false;
+    for (unsigned i = 0; i < s->rollout_count; i++) {
+        const sim_end *other = &s->rollouts[i];
+        followed = followed || (other != end && other->session && strcmp(other->name, end->name) == 0);
+    }
+    return followed;
+}
+
 /* A rollout that says nothing is lost after its heartbeat, whatever else goes on. */
 static void check_silent(const sim *s, const sim_end *end)
 {
     weft_peer_info info;
     uint64_t since = end->stopped_since_ns > s->trainer_steady_ns ? end->stopped_since_ns : s->trainer_steady_ns;
-    bool stopped = end->session && !end->zombie && s->now_ns < end->stopped_until_ns;
+    bool stopped = end->session && !end->zombie && s->now_ns < end->stopped_until_ns && !is_followed(s, end);
     if (!stopped || !sim_awake(s, &s->trainer) || s->now_ns < since + (SIM_HEARTBEAT_MS + 20) * WEFT_NS_PER_MS)
         return;
     if (sim_peer(s, end->name, &info) && info.state != WEFT_PEER_LOST)
@@ -281,8 +292,43 @@ static void check_wished(const sim *s, const sim_end *end, const weft_staged_inf
                  (unsigned long long)info->target.number);
 }
 
+/* Flips a bit of some weight, where that has an address. */
+static void rot(sim *s, sim_end *end)
+{
+    const weft_rollout *rollout = end->session->rollout;
+    if (end->held_back || end->blocked || !rollout->current.bound)
+        return;
+    const weft_view view = weft_binding_view(&rollout->current.weights, sim_below(s, rollout->layout->unit_count));
+    if (view.run_count == 0 || view.runs[0].count == 0 || !view.runs[0].data)
+        return;
+    view.runs[0].data[sim_below(s, (uint64_t)view.runs[0].count * view.width)] ^= 0x20;
+    end->rotten = true;
+}
+
+/* A pass over the weights finds rot, and has that repaired. What was held without a name may be rotten too. */
+static void scrub(sim *s, sim_end *end)
+{
+    weft_version held;
+    const weft_status status = weft_scrub(end->session);
+    if (status != WEFT_OK && status != WEFT_E_BASE && status != WEFT_E_STATE)
+        sim_fail(s, "%s: scrub: %s: %s", end->name, weft_status_name(status), weft_last_error());
+    if (status == WEFT_OK && weft_held(end->session, &held) == WEFT_OK && held.run != 0)
+        end->rotten = false;
+    sim_check(s, end);
+}
+
+static void play_rot(sim *s, sim_end *end)
+{
+    if (end->rotten && sim_below(s, 8) == 0)
+        scrub(s, end);
+    else if (s->act && sim_below(s, 300) == 0)
+        rot(s, end);
+}
+
 void sim_commit(sim *s, sim_end *end)
 {
+    if (s->rots && !end->held_back)
+        play_rot(s, end);
     if (end->held_back) {
         if (sim_below(s, 3) == 0)
             settle_commit(s, end);
@@ -554,7 +600,7 @@ static bool settled(const sim *s)
         const sim_end *end = &s->rollouts[i];
         if (!end->session)
             continue;
-        if (!holds_newest(s, end, &newest))
+        if (end->rotten || !holds_newest(s, end, &newest))
             return false;
         if (!sim_peer(s, end->name, &info) || info.state != WEFT_PEER_LIVE)
             return false;

@@ -34,6 +34,7 @@ typedef struct sim_end {
     uint64_t start_root;
     bool blocked; /* in a call that waits, which makes its steps */
     bool zombie;  /* stopped for good: another one bears its name now */
+    bool rotten;  /* a weight has other bits than what is held, until a scrub finds none such */
     uint64_t stopped_until_ns, stopped_since_ns;
 } sim_end;
 
@@ -52,6 +53,7 @@ typedef struct sim {
     /* Takes the place of sim_commit in the rounds; NULL: it does not. */
     void (*commit)(struct sim *s, sim_end *end);
     bool holds; /* some commits are held, and kept or undone later */
+    bool rots;  /* weights rot, and are to be repaired */
     bool small; /* bits are compared in every round, not only after a commit */
     uint8_t *dense, *other;
     sim_end trainer;
