@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-#include "port/port_backend.h"
+#include "backends/gpu/gpu.h"
+#include "backends/host/host.h"
 #include "tests/emulation/world.h"
 
 #define JOBS WORLD_TENSORS
@@ -80,6 +81,43 @@ static inline void sets_check(const job_set *made, const job_set *wanted, uint64
         }
     }
     assert_memory_equal(made->delta, wanted->delta, parts * sizeof *made->delta);
+}
+
+static inline weft_status jobs_submit(weft_gpu *gpu, job_set *set)
+{
+    weft_status status = WEFT_AGAIN;
+    for (uint32_t i = 0; i < set->count && status == WEFT_AGAIN; i++)
+        status = weft_gpu_submit(gpu, &weft_gpu_encode, &set->jobs[i]);
+    return status;
+}
+
+/* Polls each job until it is done. */
+static inline weft_status jobs_poll(weft_gpu *gpu, job_set *set)
+{
+    weft_status first = WEFT_OK;
+    for (uint32_t i = 0; i < set->count; i++) {
+        weft_status status;
+        while ((status = weft_gpu_poll(gpu, &set->jobs[i])) == WEFT_AGAIN)
+            continue;
+        first = first == WEFT_OK ? status : first;
+    }
+    return first;
+}
+
+static inline weft_status jobs_run(weft_gpu *gpu, job_set *set)
+{
+    const weft_status status = jobs_submit(gpu, set);
+    return status == WEFT_AGAIN ? jobs_poll(gpu, set) : status;
+}
+
+/* Holds what the device made against what the host makes, and drops both. */
+static inline void sets_end(weft_backend_state *host, job_set *made, job_set *wanted, emulation_world *world)
+{
+    for (uint32_t i = 0; i < wanted->count; i++)
+        assert_int_equal(weft_backend_host.encode(host, &wanted->jobs[i]), WEFT_OK);
+    sets_check(made, wanted, world->layout->part_count);
+    jobs_drop(made);
+    jobs_drop(wanted);
 }
 
 #endif

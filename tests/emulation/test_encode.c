@@ -40,43 +40,6 @@ static int both_close(void **state)
     return 0;
 }
 
-static weft_status jobs_submit(job_set *set)
-{
-    weft_status status = WEFT_AGAIN;
-    for (uint32_t i = 0; i < set->count && status == WEFT_AGAIN; i++)
-        status = weft_gpu_submit(gpu, &weft_gpu_encode, &set->jobs[i]);
-    return status;
-}
-
-/* Polls each job until it is done. */
-static weft_status jobs_poll(job_set *set)
-{
-    weft_status first = WEFT_OK;
-    for (uint32_t i = 0; i < set->count; i++) {
-        weft_status status;
-        while ((status = weft_gpu_poll(gpu, &set->jobs[i])) == WEFT_AGAIN)
-            continue;
-        first = first == WEFT_OK ? status : first;
-    }
-    return first;
-}
-
-/* Holds what the device made against what the host makes, and drops both. */
-static void sets_end(job_set *made, job_set *wanted, emulation_world *world)
-{
-    for (uint32_t i = 0; i < wanted->count; i++)
-        assert_int_equal(weft_backend_host.encode(host, &wanted->jobs[i]), WEFT_OK);
-    sets_check(made, wanted, world->layout->part_count);
-    jobs_drop(made);
-    jobs_drop(wanted);
-}
-
-static weft_status jobs_run(job_set *set)
-{
-    const weft_status status = jobs_submit(set);
-    return status == WEFT_AGAIN ? jobs_poll(set) : status;
-}
-
 /* Puts a run without elements after each run of a view; the caller frees the runs. */
 static weft_run *runs_pad(weft_view *view)
 {
@@ -103,9 +66,9 @@ static void levels_check(emulation_world *world, uint32_t lanes, uint32_t levels
     jobs_make(&made, world, levels, shift, parameters, seed);
     jobs_make(&wanted, world, levels, shift, parameters, seed);
     weft_emulation_driver_set(lanes, seed);
-    if (jobs_run(&made) != WEFT_OK)
+    if (jobs_run(gpu, &made) != WEFT_OK)
         fail_msg("%s", weft_last_error());
-    sets_end(&made, &wanted, world);
+    sets_end(host, &made, &wanted, world);
 }
 
 /* Level fast alone is a way of its own, in which the device decides. */
@@ -251,50 +214,6 @@ static void runs_are_the_hosts(void **state)
     }
 }
 
-/* More jobs than a block has threads: fast_lists goes over them in stretches. */
-static void many_jobs_are_the_hosts(void **state)
-{
-    const world_kind kind = {.dtype = WEFT_F32, .tensors = WORLD_TENSORS, .elements = 400, .pieces = 2, .mixed = true};
-    emulation_world world;
-    (void)state;
-    world_make(&world, &kind, 400);
-    world_step(&world, &changes[3]);
-    world_check(&world, wave(), 1u << WEFT_LEVEL_FAST, 0, NULL);
-    world_drop(&world);
-}
-
-/* Memory for the lists and frames of a few jobs: the chain goes over its jobs until each has had some. */
-static void short_memory_is_enough(void **state)
-{
-    enum { MOST = 48 << 10, LIST_BYTES = 4 + 4 + 2 * 4 };
-    static job_set made, wanted;
-    const world_kind kind = {
-        .dtype = WEFT_F32, .tensors = 80, .elements = 900, .pieces = 1, .equal = true, .mixed = true};
-    emulation_world world;
-    uint64_t changed = 0;
-    (void)state;
-    world_make(&world, &kind, 800);
-    world_step(&world, &changes[5]);
-    jobs_make(&made, &world, 1u << WEFT_LEVEL_FAST, 0, NULL, 9);
-    jobs_make(&wanted, &world, 1u << WEFT_LEVEL_FAST, 0, NULL, 9);
-    weft_emulation_driver_set(wave(), 9);
-    assert_int_equal(jobs_submit(&made), WEFT_AGAIN);
-    weft_gpu_slab *slab = &gpu->slabs[made.jobs[0].ticket.batch];
-    const uint64_t bytes = slab->device.bytes;
-    slab->device.bytes = slab->promised.device - weft_gpu_encode.need(gpu, NULL).device + MOST;
-    for (uint32_t i = 0; i < made.count; i++)
-        slab->device.bytes -= weft_gpu_round_rows(&made.jobs[i]).device; /* which no chain takes */
-    assert_int_equal(jobs_poll(&made), WEFT_OK);
-    slab->device.bytes = bytes;
-    for (uint32_t i = 0; i < made.count; i++)
-        changed += made.jobs[i].changed;
-    assert_true(changed * LIST_BYTES > 8 * MOST);
-    assert_true(weft_emulation_driver_launches(WEFT_GPU_KERNEL_fast_frame) > 8);
-    assert_int_equal(weft_emulation_driver_launches(WEFT_GPU_KERNEL_fast_count), 0); /* no job went by rounds */
-    sets_end(&made, &wanted, &world);
-    world_drop(&world);
-}
-
 #endif
 
 /* Two equal sets of jobs, one with empty runs between the others. */
@@ -315,9 +234,9 @@ static void empty_runs_are_passed_over(void **state)
         runs[2 * i + 1] = runs_pad(&made.jobs[i].shadow);
     }
     weft_emulation_driver_set(wave(), 7);
-    assert_int_equal(jobs_run(&made), WEFT_OK);
+    assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
     const uint32_t views = 2 * made.count;
-    sets_end(&made, &wanted, &world);
+    sets_end(host, &made, &wanted, &world);
     for (uint32_t i = 0; i < views; i++)
         free(runs[i]);
     world_drop(&world);
@@ -348,7 +267,6 @@ int main(void)
 #ifndef WEFT_EMULATION_THREADS
         cmocka_unit_test(packs_are_the_hosts),        cmocka_unit_test(tiles_are_the_hosts),
         cmocka_unit_test(dense_units_are_the_hosts),  cmocka_unit_test(runs_are_the_hosts),
-        cmocka_unit_test(many_jobs_are_the_hosts),    cmocka_unit_test(short_memory_is_enough),
 #endif
     };
     return cmocka_run_group_tests(tests, both_open, both_close);

@@ -1,0 +1,205 @@
+/* test_encode_chain.c - what is special to batches of level fast alone, in the emulation, against the host backend: how
+ * the device shares memory out, which payloads it refuses, and what is lent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backends/gpu/gpu_encode.h"
+#include "backends/host/host_state.h"
+#include "tests/emulation/driver.h"
+#include "tests/emulation/encode_jobs.h"
+
+enum { FAST = 1u << WEFT_LEVEL_FAST };
+
+static const weft_backend_options options = {-1, "auto", UINT64_C(24) * 16 << 20, 0};
+static weft_gpu *gpu;
+static weft_backend_state *host;
+
+static int both_open(void **state)
+{
+    const weft_backend_options judge = {-1, "auto", 0, 0};
+    (void)state;
+    return weft_gpu_open(&weft_emulation_driver, &options, &gpu) == WEFT_OK &&
+                   weft_backend_host.open(&judge, &host) == WEFT_OK
+               ? 0
+               : -1;
+}
+
+static int both_close(void **state)
+{
+    (void)state;
+    weft_gpu_close(gpu);
+    weft_backend_host.close(host);
+    return 0;
+}
+
+static job_set made;
+
+static job_set wanted;
+
+static uint32_t wave(void)
+{
+    static uint32_t turn;
+    return ++turn % 2 ? 32 : 64;
+}
+
+/* ---- jobs */
+
+/* Two equal sets, of which the device may lend its frames. */
+static void sets_make(emulation_world *world)
+{
+    jobs_make(&made, world, FAST, 0, NULL, 9);
+    jobs_make(&wanted, world, FAST, 0, NULL, 9);
+    for (uint32_t i = 0; i < made.count; i++)
+        made.jobs[i].lend = true;
+    weft_emulation_driver_set(wave(), 9);
+}
+
+/* Puts what is lent into the sinks, as callers do, and gives it back. Returns
+ * how many frames were lent. */
+static uint32_t lent_take(void)
+{
+    uint32_t lent = 0;
+    for (uint32_t i = 0; i < made.count; i++) {
+        weft_encode_job *job = &made.jobs[i];
+        uint32_t *bytes = &job->frame_bytes[WEFT_LEVEL_FAST];
+        if (!job->lent[WEFT_LEVEL_FAST])
+            continue;
+        uint8_t *out = weft_host_sink_take(&job->sinks[WEFT_LEVEL_FAST], *bytes);
+        if (out)
+            memcpy(out, job->lent[WEFT_LEVEL_FAST], *bytes);
+        *bytes = out ? *bytes : 0;
+        weft_gpu_give(gpu, job);
+        lent++;
+    }
+    return lent;
+}
+
+static uint32_t launches(enum weft_gpu_kernel kernel)
+{
+    return weft_emulation_driver_launches(kernel);
+}
+
+/* Sets the first elements of a job, of width 1, to any bits. */
+static void job_scramble(emulation_world *world, const weft_encode_job *job, uint32_t count)
+{
+    for (uint32_t r = 0; r < job->now.run_count; r++) {
+        const weft_run *run = &job->now.runs[r];
+        for (uint32_t i = 0; i < run->count && run->position + i < count; i++)
+            ((uint8_t *)run->data)[i] = (uint8_t)world_draw(world, 256);
+    }
+}
+
+/* ---- memory */
+
+/* More jobs than a block has threads: fast_lists goes over them in stretches.
+ */
+static void many_jobs_are_the_hosts(void **state)
+{
+    static const world_change change = {.per_million = 10000, .wild = 2};
+    const world_kind kind = {.dtype = WEFT_F32, .tensors = WORLD_TENSORS, .elements = 400, .pieces = 2, .mixed = true};
+    emulation_world world;
+    (void)state;
+    world_make(&world, &kind, 400);
+    world_step(&world, &change);
+    sets_make(&world);
+    assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
+    lent_take();
+    sets_end(host, &made, &wanted, &world);
+    world_drop(&world);
+}
+
+/* Leaves `most` bytes of a slab for what the chain gives out. Returns the bytes
+ * that it had. */
+static uint64_t slab_shorten(weft_gpu_slab *slab, uint64_t most)
+{
+    const uint64_t bytes = slab->device.bytes;
+    slab->device.bytes = slab->promised.device - weft_gpu_encode.need(gpu, NULL).device + most;
+    for (uint32_t i = 0; i < made.count; i++)
+        slab->device.bytes -= weft_gpu_round_rows(&made.jobs[i]).device; /* which no chain takes */
+    return bytes;
+}
+
+/* Memory for the lists and frames of a few jobs: the chain goes over its jobs
+ * until each has had some. */
+static void short_memory_is_enough(void **state)
+{
+    static const struct {
+        weft_dtype dtype;
+        uint32_t tensors, elements, most;
+        world_change change;
+    } cases[] = {{WEFT_F32, 80, 900, 48 << 10, {.per_million = 600000}}, /* the lists are what is too long */
+                 {WEFT_I8, 40, 30000, 8 << 10, {.per_million = 10000, .wild = 20}}}; /* the frames are */
+    emulation_world world;
+    (void)state;
+    for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const world_kind kind = {.dtype = cases[c].dtype,
+                                 .tensors = cases[c].tensors,
+                                 .elements = cases[c].elements,
+                                 .pieces = 1,
+                                 .equal = true,
+                                 .mixed = true};
+        world_make(&world, &kind, 800);
+        world_step(&world, &cases[c].change);
+        sets_make(&world);
+        assert_int_equal(jobs_submit(gpu, &made), WEFT_AGAIN);
+        weft_gpu_slab *slab = &gpu->slabs[made.jobs[0].ticket.batch];
+        const uint64_t bytes = slab_shorten(slab, cases[c].most);
+        assert_int_equal(jobs_poll(gpu, &made), WEFT_OK);
+        slab->device.bytes = bytes;
+        assert_true(launches(WEFT_GPU_KERNEL_fast_frame) > 6);
+        assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), 0); /* no job went by rounds */
+        assert_in_range(lent_take(), 1, made.count / 4);           /* frames of the last pass */
+        sets_end(host, &made, &wanted, &world);
+        world_drop(&world);
+    }
+}
+
+/* ---- what is worth a frame */
+
+/* Units of 150 bytes with 1, 2 .. changes: payloads of all lengths up to the
+ * longest that is worth a frame, and units that become steps, among which the
+ * chain has memory for all. */
+static void frames_at_the_limit_are_the_hosts(void **state)
+{
+    enum { UNITS = 148, BYTES = 150, LONGEST = (BYTES + 3) / 4 * 4 - 4 };
+    const world_kind kind = {
+        .dtype = WEFT_I8, .tensors = UNITS, .elements = BYTES, .pieces = 2, .equal = true, .mixed = true};
+    emulation_world world;
+    uint32_t longest = 0, steps = 0;
+    (void)state;
+    for (uint32_t seed = 900; seed < 903; seed++) {
+        world_make(&world, &kind, seed);
+        world_step(&world, &(world_change){0});
+        sets_make(&world);
+        for (uint32_t i = 0; i < made.count; i++)
+            job_scramble(&world, &made.jobs[i], 1 + i);
+        assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
+        assert_int_equal(launches(WEFT_GPU_KERNEL_fast_frame), 1);
+        assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), 1);
+        const uint32_t lent = lent_take(); /* memory of the other frames went to the round */
+        for (uint32_t i = 0; i < made.count; i++) {
+            const weft_frame_sink *sink = &made.sinks[i][WEFT_LEVEL_FAST];
+            const bool is_steps = sink->used > 0 && sink->data[7] % 16 == WEFT_LEVEL_FULL;
+            longest += !is_steps && sink->used == WEFT_FRAME_HEADER_BYTES + LONGEST;
+            steps += is_steps;
+        }
+        assert_true(lent > 8 && lent < made.count / 2);
+        sets_end(host, &made, &wanted, &world);
+        world_drop(&world);
+    }
+    assert_true(longest > 3 && steps > 24);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_jobs_are_the_hosts),
+        cmocka_unit_test(short_memory_is_enough),
+        cmocka_unit_test(frames_at_the_limit_are_the_hosts),
+    };
+    return cmocka_run_group_tests(tests, both_open, both_close);
+}
