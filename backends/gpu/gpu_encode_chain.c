@@ -94,13 +94,13 @@ static uint64_t room_left(const weft_gpu_room *room)
     return used < room->bytes ? (room->bytes - used) / QUAD * QUAD : 0;
 }
 
-/* Frames get what they need at most, or two fifths of the device's memory that is left, because a job's lists take
- * somewhat more than the room for its payload. Both have room for the largest job, because weft_gpu_round_least has. */
+/* Frames get what they need at most, or a third of the device's memory that is left, because a job's lists take two to
+ * three times the room for its payload. Both have room for the largest job, because weft_gpu_round_least has. */
 void weft_gpu_chain_memory(weft_gpu_batch *batch)
 {
     weft_gpu_slab *slab = batch->slab;
     weft_gpu_chain *chain = &batch->chain;
-    const uint64_t share = room_left(&slab->device) * 2 / 5 / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
+    const uint64_t share = room_left(&slab->device) / 3 / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
     const uint64_t need = (chain->frames_most + WEFT_GPU_ALIGN - 1) / WEFT_GPU_ALIGN * WEFT_GPU_ALIGN;
     const uint64_t most = share < need ? share : need, pinned = room_left(&slab->pinned);
     const uint64_t frames = most < pinned ? most : pinned;

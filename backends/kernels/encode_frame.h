@@ -23,11 +23,12 @@ WEFT_DEVICE uint32_t weft_k_rice(uint32_t universe, uint32_t count)
 
 /* ---- memory */
 
-/* The most bytes of a payload: as payload_most of the host (gpu_encode_round.c), but never more than is worth a frame.
- */
+/* Room for a payload, but never more than is worth a frame. A change takes the low bits of its gap, 4.6 bits for its
+ * direction and the gap's high part, at most 1.3 for its rank, and 9 bits a byte and 3 for its magnitude: what order an
+ * encoder chooses costs no more than their mean length. Were that too little, the payload would be refused. */
 WEFT_DEVICE uint32_t weft_k_payload_room(const weft_k_fast_job *job, uint32_t changed)
 {
-    const uint64_t bits = 3 * (weft_k_rice(job->changes.elements, changed) + 6) + 16 + 16 * job->changes.width;
+    const uint64_t bits = weft_k_rice(job->changes.elements, changed) + 11 + 9 * job->changes.width;
     const uint64_t most = (changed * bits / 8 + 256 + 3) / 4 * 4;
     return most < job->payload_most ? (uint32_t)most : job->payload_most;
 }

@@ -93,6 +93,20 @@ static void job_scramble(emulation_world *world, const weft_encode_job *job, uin
     }
 }
 
+/* Has a job of one tensor of width 1 change nothing. */
+static void job_calm(const weft_encode_job *job)
+{
+    for (uint32_t r = 0; r < job->now.run_count; r++)
+        memcpy(job->now.runs[r].data, job->shadow.runs[0].data + job->now.runs[r].position, job->now.runs[r].count);
+}
+
+/* True for a frame of steps, and for one that found no room in its sink and may be one. */
+static bool is_steps(const job_set *set, uint32_t job)
+{
+    const weft_frame_sink *sink = &set->sinks[job][WEFT_LEVEL_FAST];
+    return sink->full || (sink->used > 0 && sink->data[7] % 16 == WEFT_LEVEL_FULL);
+}
+
 /* ---- memory */
 
 /* More jobs than a block has threads: fast_lists goes over them in stretches.
@@ -119,7 +133,7 @@ static uint64_t slab_shorten(weft_gpu_slab *slab, uint64_t most)
     const uint64_t bytes = slab->device.bytes;
     slab->device.bytes = slab->promised.device - weft_gpu_encode.need(gpu, NULL).device + most;
     for (uint32_t i = 0; i < made.count; i++)
-        slab->device.bytes -= weft_gpu_round_rows(&made.jobs[i]).device; /* which no chain takes */
+        slab->device.bytes -= weft_gpu_round_rows(&made.jobs[i]).device + 2 * WEFT_GPU_ALIGN; /* no chain takes them */
     return bytes;
 }
 
@@ -131,8 +145,8 @@ static void short_memory_is_enough(void **state)
         weft_dtype dtype;
         uint32_t tensors, elements, most;
         world_change change;
-    } cases[] = {{WEFT_F32, 80, 900, 48 << 10, {.per_million = 600000}}, /* the lists are what is too long */
-                 {WEFT_I8, 40, 30000, 8 << 10, {.per_million = 10000, .wild = 20}}}; /* the frames are */
+    } cases[] = {{WEFT_F32, 80, 900, 48 << 10, {.per_million = 600000}},            /* the lists are what is too long */
+                 {WEFT_I8, 160, 2700, 2 << 10, {.per_million = 3000, .wild = 20}}}; /* the frames are */
     emulation_world world;
     (void)state;
     for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -150,9 +164,9 @@ static void short_memory_is_enough(void **state)
         const uint64_t bytes = slab_shorten(slab, cases[c].most);
         assert_int_equal(jobs_poll(gpu, &made), WEFT_OK);
         slab->device.bytes = bytes;
-        assert_true(launches(WEFT_GPU_KERNEL_fast_frame) > 6);
+        assert_true(launches(WEFT_GPU_KERNEL_fast_frame) > 3);
         assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), 0); /* no job went by rounds */
-        assert_in_range(lent_take(), 1, made.count / 4);           /* frames of the last pass */
+        assert_in_range(lent_take(), 1, made.count / 2);           /* frames of the last pass */
         sets_end(host, &made, &wanted, &world);
         world_drop(&world);
     }
@@ -160,16 +174,40 @@ static void short_memory_is_enough(void **state)
 
 /* ---- what is worth a frame */
 
-/* Units of 150 bytes with 1, 2 .. changes: payloads of all lengths up to the
- * longest that is worth a frame, and units that become steps, among which the
- * chain has memory for all. */
+enum { UNITS = 148, UNIT_BYTES = 150, LONGEST = (UNIT_BYTES + 3) / 4 * 4 - 4 };
+
+/* The host's frames of a world are those of the device, which lends some. Returns how many are as long as may be. */
+static uint32_t longest_check(emulation_world *world, bool *steps)
+{
+    uint32_t longest = 0, frames = 0;
+    bool any = false;
+    sets_make(world);
+    assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
+    assert_int_equal(launches(WEFT_GPU_KERNEL_fast_frame), 1);
+    const uint32_t lent = lent_take();
+    for (uint32_t i = 0; i < made.count; i++) {
+        const uint32_t used = (uint32_t)made.sinks[i][WEFT_LEVEL_FAST].used;
+        steps[i] = is_steps(&made, i);
+        any = any || steps[i];
+        longest += !steps[i] && used == WEFT_FRAME_HEADER_BYTES + LONGEST;
+        frames += made.jobs[i].changed > 0;
+    }
+    assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), any);
+    assert_true(any ? lent > 8 && lent < frames / 2
+                    : lent == frames); /* a round takes the memory of what is not its own */
+    sets_end(host, &made, &wanted, world);
+    return longest;
+}
+
+/* Units with 1, 2 .. changes: payloads of all lengths up to the longest that is worth a frame, and units that become
+ * steps, among which the chain has memory for all. Without those all frames are lent where the device made them, each
+ * with its header between two payloads. */
 static void frames_at_the_limit_are_the_hosts(void **state)
 {
-    enum { UNITS = 148, BYTES = 150, LONGEST = (BYTES + 3) / 4 * 4 - 4 };
     const world_kind kind = {
-        .dtype = WEFT_I8, .tensors = UNITS, .elements = BYTES, .pieces = 2, .equal = true, .mixed = true};
+        .dtype = WEFT_I8, .tensors = UNITS, .elements = UNIT_BYTES, .pieces = 2, .equal = true, .mixed = true};
     emulation_world world;
-    uint32_t longest = 0, steps = 0;
+    bool steps[JOBS], none[JOBS];
     (void)state;
     for (uint32_t seed = 900; seed < 903; seed++) {
         world_make(&world, &kind, seed);
@@ -177,21 +215,18 @@ static void frames_at_the_limit_are_the_hosts(void **state)
         sets_make(&world);
         for (uint32_t i = 0; i < made.count; i++)
             job_scramble(&world, &made.jobs[i], 1 + i);
-        assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
-        assert_int_equal(launches(WEFT_GPU_KERNEL_fast_frame), 1);
-        assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), 1);
-        const uint32_t lent = lent_take(); /* memory of the other frames went to the round */
-        for (uint32_t i = 0; i < made.count; i++) {
-            const weft_frame_sink *sink = &made.sinks[i][WEFT_LEVEL_FAST];
-            const bool is_steps = sink->used > 0 && sink->data[7] % 16 == WEFT_LEVEL_FULL;
-            longest += !is_steps && sink->used == WEFT_FRAME_HEADER_BYTES + LONGEST;
-            steps += is_steps;
-        }
-        assert_true(lent > 8 && lent < made.count / 2);
-        sets_end(host, &made, &wanted, &world);
+        jobs_drop(&made);
+        jobs_drop(&wanted);
+        assert_true(longest_check(&world, steps) > 0);
+        sets_make(&world);
+        for (uint32_t i = 0; i < made.count; i++)
+            if (steps[i])
+                job_calm(&made.jobs[i]);
+        jobs_drop(&made);
+        jobs_drop(&wanted);
+        assert_true(longest_check(&world, none) > 0);
         world_drop(&world);
     }
-    assert_true(longest > 3 && steps > 24);
 }
 
 int main(void)

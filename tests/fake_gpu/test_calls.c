@@ -48,13 +48,14 @@ static weft_k_fast_counts fast_counts(void)
     return counts;
 }
 
-/* The memory of frames, which the next rows of fast_frame are placed in as fast_lists does. */
-static uint8_t *frames;
+/* What the next rows of fast_frame are placed in, as fast_lists does it: there must be memory for all jobs, because a
+ * device would need another pass. */
+static const weft_k_fast_lists *lists;
 
 /* Writes payloads, because a caller that copies them finds them where a device left them. */
 static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
 {
-    static const uint32_t room = 1 + (CHANGED * 84 / 8 + 256 + 15) / 16;
+    static const uint32_t room = 1 + (CHANGED * 35 / 8 + 256 + 15) / 16, words = (CHANGED * 4 + 15) / 16;
     const weft_k_fast_counts counts = fast_counts();
     weft_encode_job units = {.now = {.count = row->changes.elements, .width = 2}};
     const weft_gpu_encoding encoding = {.job = &units, .changed = CHANGED, .fast_counts = &counts};
@@ -62,7 +63,9 @@ static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
     if (plan.unary_bits == 0)
         plan = weft_gpu_fast_plan(&encoding);
     const uint32_t bytes = (uint32_t)weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
-    memset(frames + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
+    assert_true((job + 1) * room <= lists->frame_quads);
+    assert_true((job + 1) * 3 * (words + 1) <= lists->list_quads);
+    memset((uint8_t *)at(lists->copies) + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
     *(weft_k_fast_made *)at(row->made) = (weft_k_fast_made){.place = 1 + job * room,
                                                             .bytes = bytes,
                                                             .exceptions = EXCEPTIONS,
@@ -105,7 +108,7 @@ static void stand_in(uint32_t kernel, uint32_t blocks, uint64_t rows)
         if (kernel == WEFT_GPU_KERNEL_scan)
             scan_row((const weft_k_scan *)at(rows) + i);
         else if (kernel == WEFT_GPU_KERNEL_fast_lists)
-            frames = at(((const weft_k_fast_lists *)at(rows))->copies);
+            lists = at(rows);
         else if (kernel == WEFT_GPU_KERNEL_fast_frame)
             fast_frame_row((const weft_k_fast_frame *)at(rows) + i, i);
         else if (kernel == WEFT_GPU_KERNEL_tight_count)
