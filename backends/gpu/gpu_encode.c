@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 
 /* Bytes that a take may lose to alignment. */
 #define SLACK WEFT_GPU_ALIGN
@@ -188,6 +189,20 @@ static double elapsed_ms(weft_gpu_batch *batch, uint32_t jobs)
     return jobs ? all / jobs : 0;
 }
 
+weft_status weft_gpu_wrong_fail(const weft_gpu *gpu, const char *what)
+{
+    return weft_fail(WEFT_E_DEVICE, "%s device %d: the device tells of %s; the device is lost to this session",
+                     gpu->driver->name, gpu->driver->number(gpu->device), what);
+}
+
+weft_status weft_gpu_totals_check(const weft_gpu_batch *batch)
+{
+    bool fits = true;
+    for (uint32_t i = 0; i < batch->slab->count; i++)
+        fits = fits && batch->totals[i] <= batch->encodings[i].job->now.count;
+    return fits ? WEFT_OK : weft_gpu_wrong_fail(batch->gpu, "more changes than there are elements");
+}
+
 uint32_t weft_gpu_coded(const weft_gpu_batch *batch, uint32_t place)
 {
     const uint32_t changed = batch->totals[place];
@@ -239,6 +254,9 @@ static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     (void)gpu;
     switch ((enum step)slab->step) {
     case STEP_DIFF:
+        status = weft_gpu_totals_check(batch);
+        if (status != WEFT_OK)
+            return status;
         each = elapsed_ms(batch, slab->count);
         for (uint32_t i = 0; i < slab->count; i++) {
             batch->encodings[i].job->diff_ms += each;

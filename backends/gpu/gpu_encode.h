@@ -101,6 +101,7 @@ typedef struct weft_gpu_chain {
     uint64_t frames_most;         /* bytes of the frames of the jobs so far, at most */
     const weft_k_fast_made *made; /* what the device made of each job, on the host */
     uint8_t *frames;              /* the frames on the host, with the quad in front of each for its header */
+    uint64_t frame_bytes;         /* the room for them */
     uint32_t tiles;
     uint32_t pending; /* jobs that have changes and no frame yet */
     bool ended;       /* a pass of launches came to its end */
@@ -159,6 +160,11 @@ uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const 
 /* Return what a slab must have for one job, and what each job adds to a round beyond its lists and payloads. */
 weft_gpu_need weft_gpu_round_least(void);
 weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
+
+/* gpu_encode.c: fails a batch, because the device counted what cannot be, or made what the host did not ask for. */
+weft_status weft_gpu_wrong_fail(const weft_gpu *gpu, const char *what);
+/* gpu_encode.c: checks the numbers of changes that the device counted. */
+weft_status weft_gpu_totals_check(const weft_gpu_batch *batch);
 
 /* gpu_encode_frames.c */
 uint64_t weft_gpu_planes_rows(const weft_encode_job *job);

@@ -109,6 +109,7 @@ void weft_gpu_chain_memory(weft_gpu_batch *batch)
                                            .payloads = weft_gpu_take_device(slab, frames),
                                            .frame_quads = (uint32_t)(frames / QUAD)};
     chain->frames = weft_gpu_take_pinned(slab, frames, &chain->list_row->copies);
+    chain->frame_bytes = frames;
     const uint64_t lists = room_left(&slab->device);
     chain->list_row->lists = weft_gpu_take_device(slab, lists);
     chain->list_row->list_quads = (uint32_t)(lists / QUAD);
@@ -174,11 +175,23 @@ static void frames_end(weft_gpu_batch *batch, double each, bool lend)
     }
 }
 
+/* The host writes a header and reads a payload where the device says that they are. */
+static bool made_fits(const weft_gpu_chain *chain, const weft_encode_job *job, const weft_k_fast_made *made)
+{
+    const uint64_t end = (uint64_t)QUAD * made->place + made->bytes;
+    return made->bytes == 0 || (made->place > 0 && made->bytes <= payload_most(job) && end <= chain->frame_bytes);
+}
+
 weft_status weft_gpu_chain_end(weft_gpu_batch *batch, double each)
 {
     weft_gpu_chain *chain = &batch->chain;
     uint32_t wanted = 0, refused = 0, made = 0;
+    const weft_status status = chain->ended ? WEFT_OK : weft_gpu_totals_check(batch);
+    if (status != WEFT_OK)
+        return status;
     for (uint32_t i = 0; i < batch->slab->count; i++) {
+        if (!made_fits(chain, batch->slab->jobs[i], &chain->made[i]))
+            return weft_gpu_wrong_fail(batch->gpu, "a frame that is not in the memory for frames");
         wanted += weft_gpu_coded(batch, i) > 0;
         made += chain->made[i].bytes > 0;
         refused += chain->made[i].place > 0 && chain->made[i].bytes == 0;

@@ -173,6 +173,8 @@ weft_status weft_gpu_round_planes(weft_gpu_batch *batch)
         if (batch->encodings[i].changed > 0)
             planes_put(batch, &batch->encodings[i], &planes);
     }
+    if (batch->payload_used > batch->payload_bytes)
+        return weft_gpu_wrong_fail(batch->gpu, "counts that no changes have");
     weft_status status = weft_gpu_sheet_send(batch->gpu, batch->slab, &rows);
     return status == WEFT_OK ? planes_launch(batch, &planes) : status;
 }

@@ -1,5 +1,5 @@
 /* test_encode_chain.c - what is special to batches of level fast alone, in the emulation, against the host backend: how
- * the device shares memory out, which payloads it refuses, and what is lent. */
+ * the device shares memory out, which payloads it refuses, what is lent, and what the host makes of wrong numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "tests/emulation/driver.h"
 #include "tests/emulation/encode_jobs.h"
 
-enum { FAST = 1u << WEFT_LEVEL_FAST };
+enum { FAST = 1u << WEFT_LEVEL_FAST, ROUNDS = 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_PAIRS };
 
 static const weft_backend_options options = {-1, "auto", UINT64_C(24) * 16 << 20, 0};
 static weft_gpu *gpu;
@@ -38,6 +38,7 @@ static int both_close(void **state)
 
 static job_set made;
 
+#ifndef WEFT_EMULATION_THREADS
 static job_set wanted;
 
 static uint32_t wave(void)
@@ -229,12 +230,124 @@ static void frames_at_the_limit_are_the_hosts(void **state)
     }
 }
 
+#endif
+
+/* ---- a device that is wrong */
+
+typedef struct lie {
+    enum weft_gpu_kernel after;
+    uint32_t levels;
+    void (*tell)(uint64_t rows, uint32_t count);
+} lie;
+
+static const lie *told;
+
+static void *at(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* What the device says of one of the frames. */
+static weft_k_fast_made *made_of(uint64_t rows, uint32_t count)
+{
+    const weft_k_fast_frame *job = (const weft_k_fast_frame *)at(rows) + count / 2;
+    return at(job->made);
+}
+
+static void tell_far_place(uint64_t rows, uint32_t count)
+{
+    made_of(rows, count)->place = UINT32_MAX;
+}
+
+static void tell_no_place(uint64_t rows, uint32_t count)
+{
+    made_of(rows, count)->place = 0;
+}
+
+static void tell_long_payload(uint64_t rows, uint32_t count)
+{
+    made_of(rows, count)->bytes += 1u << 12; /* there are as many, of other frames */
+}
+
+static void tell_longer_payload(uint64_t rows, uint32_t count)
+{
+    made_of(rows, count)->bytes = UINT32_MAX;
+}
+
+static void tell_many_changes(uint64_t rows, uint32_t count)
+{
+    const weft_k_scan *row = (const weft_k_scan *)at(rows) + count / 2;
+    *(uint32_t *)at(row->total) = UINT32_MAX / 64;
+}
+
+static void tell_wide_gaps(uint64_t rows, uint32_t count)
+{
+    const weft_k_fast_count *row = at(rows);
+    for (uint32_t i = 0; i < count; i++)
+        ((weft_k_fast_counts *)at(row[i].counts))->gap_ones[31] = 1u << 20;
+}
+
+static weft_status lying_launch(weft_gpu_device *device, void *stream, enum weft_gpu_kernel kernel, uint32_t blocks,
+                                uint64_t rows)
+{
+    const weft_status status = weft_emulation_driver.launch(device, stream, kernel, blocks, rows);
+    if (kernel == told->after)
+        told->tell(rows, blocks);
+    return status;
+}
+
+static void lie_check(emulation_world *world, const lie *one)
+{
+    weft_gpu_driver driver = weft_emulation_driver;
+    weft_gpu *wrong;
+    driver.launch = lying_launch;
+    told = one;
+    assert_int_equal(weft_gpu_open(&driver, &options, &wrong), WEFT_OK);
+    jobs_make(&made, world, one->levels, 0, NULL, 9);
+    for (uint32_t i = 0; i < made.count; i++)
+        made.jobs[i].lend = true;
+    assert_int_equal(jobs_submit(wrong, &made), WEFT_AGAIN);
+    assert_int_equal(jobs_poll(wrong, &made), WEFT_E_DEVICE);
+    for (uint32_t i = 0; i < made.count; i++) {
+        assert_int_equal(made.jobs[i].ticket.status, WEFT_E_DEVICE);
+        assert_null(made.jobs[i].lent[WEFT_LEVEL_FAST]);
+    }
+    assert_int_equal(weft_gpu_submit(wrong, &weft_gpu_encode, &made.jobs[0]), WEFT_E_DEVICE);
+    jobs_drop(&made);
+    weft_gpu_close(wrong);
+}
+
+/* No number of the device's leads out of the memory that the host set aside:
+ * the batch fails. */
+static void wrong_numbers_lose_the_device(void **state)
+{
+    static const world_change change = {.per_million = 10000, .wild = 2};
+    static const lie lies[] = {
+        {WEFT_GPU_KERNEL_fast_frame, FAST, tell_far_place},    {WEFT_GPU_KERNEL_fast_frame, FAST, tell_no_place},
+        {WEFT_GPU_KERNEL_fast_frame, FAST, tell_long_payload}, {WEFT_GPU_KERNEL_fast_frame, FAST, tell_longer_payload},
+        {WEFT_GPU_KERNEL_scan, FAST, tell_many_changes},       {WEFT_GPU_KERNEL_scan, ROUNDS, tell_many_changes},
+        {WEFT_GPU_KERNEL_fast_count, ROUNDS, tell_wide_gaps},
+    };
+    const world_kind kind = {
+        .dtype = WEFT_F32, .tensors = 8, .elements = 900, .pieces = 1, .equal = true, .mixed = true};
+    emulation_world world;
+    (void)state;
+    world_make(&world, &kind, 950);
+    world_step(&world, &change);
+    for (uint32_t i = 0; i < sizeof lies / sizeof *lies; i++)
+        lie_check(&world, &lies[i]);
+    world_drop(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#ifndef WEFT_EMULATION_THREADS
         cmocka_unit_test(many_jobs_are_the_hosts),
         cmocka_unit_test(short_memory_is_enough),
         cmocka_unit_test(frames_at_the_limit_are_the_hosts),
+#endif
+        cmocka_unit_test(wrong_numbers_lose_the_device),
     };
     return cmocka_run_group_tests(tests, both_open, both_close);
 }
