@@ -183,8 +183,10 @@ WEFT_DEVICE void weft_k_quads_clear(uint64_t at, uint32_t quads)
 
 WEFT_DEVICE void weft_k_quads_copy(uint64_t to, uint64_t from, uint32_t quads)
 {
-    for (uint32_t q = weft_thread(); q < quads; q += WEFT_BLOCK)
-        WEFT_AT(weft_quad, to)[q] = WEFT_AT(const weft_quad, from)[q];
+    for (uint32_t q = weft_thread(); q < quads; q += WEFT_BLOCK) {
+        const weft_quad quad = WEFT_AT(const weft_quad, from)[q];
+        WEFT_AT(weft_quad, to)[q] = {quad.x, quad.y, quad.z, quad.w}; /* by words: clang makes two stores of a copy */
+    }
 }
 
 typedef struct weft_frame_shared {
