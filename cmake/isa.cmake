@@ -16,6 +16,7 @@ target_include_directories(isa_record PUBLIC include core ${PROJECT_SOURCE_DIR})
 target_link_libraries(isa_record PUBLIC weft_test_rooms)
 
 set(streaming digest diff) # kernels that read weights
+set(copying fast_frame) # kernels that write to the host's memory in bulk
 set(kernel_list ${PROJECT_SOURCE_DIR}/backends/kernels/list.h)
 function(weft_isa_test name)
     add_test(NAME isa.${name} COMMAND ${ARGN})
@@ -23,7 +24,7 @@ function(weft_isa_test name)
 endfunction()
 
 weft_isa_test(images ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/isa/check_images.py ${image_folder} ${kernel_list}
-    --streaming ${streaming})
+    --streaming ${streaming} --copying ${copying})
 
 if(WEFT_CUDA_HERE)
     set(folder ${image_folder}/${ptx})

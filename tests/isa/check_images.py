@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Reads every image of a build and holds it to what weft promises of its kernels: all of them there, nothing spilled,
-shared memory within bounds, the wave size that the code was written for, weights read by wide streaming loads.
+shared memory within bounds, the wave size that the code was written for, weights read by wide streaming loads, payloads
+that cross the bus by wide stores, and barriers after which a block reads what its other waves wrote.
 
-    check_images.py FOLDER LIST [--streaming KERNEL...] [--table]
+    check_images.py FOLDER LIST [--streaming KERNEL...] [--copying KERNEL...] [--table]
 
 LIST is backends/kernels/list.h. AMD images are ELF with metadata and are disassembled; of NVIDIA's machine code the notes
 beside it are read (stack, registers, shared memory), of PTX the text: no array in local memory, and no access that has to
@@ -23,6 +24,9 @@ BLOCK = 256
 REACHES = ("ld", "st", "atom", "red") # instructions of PTX that reach memory, and the kinds of it that they may name
 SPACES = {"global", "shared", "param"}
 STREAM = re.compile(r"global_load_(dwordx4|b128) .*(\bnt\b|glc slc|slc dlc|\bslc\b|th:TH_LOAD_NT)")
+COPY = re.compile(r"global_store_(dwordx4|b128) ")
+BARRIERS = ("s_barrier", "s_barrier_wait")
+INVALIDATES = ("buffer_gl0_inv", "global_inv")
 FORBIDDEN = ("flat_", "scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
 
 
@@ -35,7 +39,22 @@ class Findings:
             self.wrong.append(f"{where}: {said}")
 
 
-def inspect_amd(path, kernels, streaming, findings):
+def stale_barriers(code):
+    """Barriers after which memory is read from a cache that may not have what other waves wrote: from gfx10 on a block's
+    waves lie in two compute units, each with a cache of its own."""
+    waits, stale = None, []
+    for one in code:
+        if one.name in INVALIDATES:
+            waits = None
+        elif waits and one.name.startswith(("global_load", "s_cbranch", "s_branch", "s_barrier", "s_endpgm")):
+            stale.append(waits.text)
+            waits = None
+        if one.name in BARRIERS:
+            waits = one
+    return stale
+
+
+def inspect_amd(path, kernels, streaming, copying, findings):
     image = gcn_image.Image(path)
     image.disassemble()
     name = image.device
@@ -59,6 +78,9 @@ def inspect_amd(path, kernels, streaming, findings):
         findings.hold(where, not bad, f"{len(bad)} instructions like {bad[:1]}")
         wide = sum(bool(STREAM.search(one.text)) for one in code)
         findings.hold(where, wide > 0 or kernel.name not in streaming, "no wide streaming load")
+        findings.hold(where, kernel.name not in copying or any(COPY.search(one.text) for one in code), "no wide store")
+        stale = stale_barriers(code) if lanes == 32 else []
+        findings.hold(where, not stale, f"{len(stale)} barriers after which a cache is not emptied")
         findings.rows.append((name, kernel.name, has["vgpr_count"], has["sgpr_count"], shared, scratch, wide, len(code)))
 
 
@@ -104,7 +126,7 @@ def inspect_cubin(path, kernels, findings):
         findings.rows.append((name, kernel, registers, "", shared, frame))
 
 
-def inspect_ptx(path, kernels, streaming, findings):
+def inspect_ptx(path, kernels, streaming, copying, findings):
     image = ptx_text.Image(path)
     name = os.path.basename(path).split(".")[0]
     findings.hold(name, name != "ptx75" or image.version == "7.5", f"PTX of version {image.version}")
@@ -119,6 +141,10 @@ def inspect_ptx(path, kernels, streaming, findings):
         findings.hold(where, not generic, f"{len(generic)} generic accesses like {generic[:1]}")
         wide = sum(one.words[:4] == ["ld", "global", "cs", "v4"] for one in reaches)
         findings.hold(where, wide > 0 or kernel not in streaming, "no wide streaming load")
+        quads = sum(one.words[:3] == ["ld", "global", "v4"] for one in reaches)
+        findings.hold(where, quads > 0 or kernel not in copying, "quads are copied in parts")
+        unsure = [one.text for one in reaches if "nc" in one.words]
+        findings.hold(where, not unsure, f"{len(unsure)} loads that need not see what the kernel wrote, like {unsure[:1]}")
 
 
 def main():
@@ -126,11 +152,13 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("list")
     parser.add_argument("--streaming", nargs="*", default=[])
+    parser.add_argument("--copying", nargs="*", default=[])
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     with open(args.list, encoding="ascii") as file:
         kernels = [f"weft_kernel_{name}" for name in re.findall(r"^    ROW\((\w+)\)", file.read(), re.M)]
     streaming = [f"weft_kernel_{name}" for name in args.streaming]
+    copying = [f"weft_kernel_{name}" for name in args.copying]
     paths = sorted(glob.glob(os.path.join(args.folder, "*")))
     if any(path.endswith(".hsaco") for path in paths) and not gcn_image.objdump():
         print("skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)")
@@ -139,11 +167,11 @@ def main():
     for path in paths:
         count += path.endswith((".hsaco", ".cubin", ".ptx"))
         if path.endswith(".hsaco"):
-            inspect_amd(path, kernels, streaming, findings)
+            inspect_amd(path, kernels, streaming, copying, findings)
         elif path.endswith(".cubin"):
             inspect_cubin(path, kernels, findings)
         elif path.endswith(".ptx"):
-            inspect_ptx(path, kernels, streaming, findings)
+            inspect_ptx(path, kernels, streaming, copying, findings)
     if args.table:
         print("device  kernel  vector-registers  scalar-registers  shared-bytes  scratch-bytes  wide-streaming-loads  instructions")
         for row in findings.rows:
