@@ -27,7 +27,7 @@ CPU_MOST = 60 # s of a test; the longest takes 20
 ORDER = {"apply.h": ["apply", "boxes"], "block.h": ["digest", "encode"], "digest.h": ["digest"], "element.h": ["digest"],
          "diff.h": ["encode", "cast"], "store.h": ["apply", "cast"], "gather.h": ["encode"], "lists.h": ["encode"], "view.h": ["apply"],
          "boxes.h": ["boxes"],
-         "encode": ["encode"], "decode": ["decode", "decode_edges"], "classes.h": ["decode", "encode"]}
+         "encode_f": ["encode", "encode_chain"], "encode": ["encode"], "decode": ["decode", "decode_edges"], "classes.h": ["decode", "encode"]}
 
 # name: file, what is there (once, or as often as told), what is put in its place
 BUGS = {
@@ -59,6 +59,18 @@ BUGS = {
     "chain: lengths are summed in 32 bits": ("encode_frame.h", "(uint64_t)counts->under[l] - ", "counts->under[l] - "),
     "chain: memory is given twice": ("encode_frame.h", "job->place == 0 && ", ""),
     "chain: lists of all jobs begin in one place": ("encode_frame.h", "lists += list_all;", "lists += 0;"),
+    "chain: frames of all jobs begin in one place": ("encode_frame.h", "frames += frame_all;", "frames += 0;"),
+    "chain: more frames than there is memory": ("encode_frame.h", " && frame_at + frame <= row->frame_quads", ""),
+    "chain: no quad for the header": ("encode_frame.h", "1 + weft_k_quads(taken.room) : 0", "weft_k_quads(taken.room) : 0"),
+    "chain: what is not worth a frame is made": (
+        "encode_frame.h", "return most < job->payload_most ? (uint32_t)most : job->payload_most;", "return (uint32_t)most;"),
+    "chain: jobs that have their frames keep their lists": (
+        "encode_frame.h", "if (i < row->count)\n            job->changes.count = fits ? taken.changed : 0;",
+        "if (fits)\n            job->changes.count = taken.changed;"),
+    "chain: nothing is cleared": ("encode_frame.h", "WEFT_AT(weft_quad, at)[q] = {0, 0, 0, 0};", "(void)q;"),
+    "chain: no barrier after the choice": (
+        "encode_frame.h", "&shared.fast.counts, job);\n    weft_barrier();", "&shared.fast.counts, job);"),
+    "chain: gap bits are lowered for nothing": ("encode_frame.h", "if (below >= sum + count)", "if (below > sum + count)"),
     "chain: jobs without lists are gathered": (
         "gather.h", "if (count == 0 || WEFT_AT(const weft_k_changes, row->changes)->count == 0)", "if (count == 0)"),
     "gather: no barrier after the sums": ("gather.h", "= before;\n    weft_barrier();\n    return all;",
