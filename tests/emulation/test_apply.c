@@ -140,7 +140,7 @@ static void changes_come_and_go(void **state)
     for (uint64_t round = 0; round < 8; round++) {
         uint64_t seed = round;
         const uint64_t sizes[] = {1 + pair_below(&seed, 20000), 1 + pair_below(&seed, 70), 3000};
-        weft_changes host[UNITS], gpu[UNITS];
+        weft_changes host[UNITS] = {{0}}, gpu[UNITS] = {{0}};
         bool mismatch[UNITS];
         twins t;
         twins_open(&t, round, dtypes[round % COUNT(dtypes)], sizes, COUNT(sizes), 20);
@@ -198,7 +198,7 @@ static void all_lists_or_none(void **state)
     for (uint64_t round = 0; round < 8; round++) {
         uint64_t seed = round;
         const uint64_t sizes[] = {1 + pair_below(&seed, 20000), 1 + pair_below(&seed, 70), 3000};
-        weft_changes host[UNITS], gpu[UNITS];
+        weft_changes host[UNITS] = {{0}}, gpu[UNITS] = {{0}};
         bool mismatch[UNITS];
         twins t;
         twins_open(&t, round, dtypes[round % COUNT(dtypes)], sizes, COUNT(sizes), 20);
@@ -241,7 +241,7 @@ static void each_element_is_proved(void **state)
     (void)state;
     for (uint64_t round = 0; round < 4; round++) {
         const uint64_t sizes[] = {5000, 40};
-        weft_changes gpu[UNITS];
+        weft_changes gpu[UNITS] = {{0}};
         twins t;
         twins_open(&t, round, dtypes[round], sizes, COUNT(sizes), 3);
         queued_lists of = {&t.gpu, gpu};
@@ -250,7 +250,7 @@ static void each_element_is_proved(void **state)
             gpu[u] = changes_of(&t.gpu, u);
         uint8_t *before = pair_memory(t.gpu.live_bytes);
         for (int times = 0; times < 12; times++) {
-            const uint64_t list = pair_below(&seed, t.gpu.layout->unit_count);
+            const uint64_t list = pair_random(&seed) % 2;
             if (gpu[list].count == 0)
                 continue;
             const uint64_t bytes = (uint64_t)gpu[list].count * t.gpu.row->width;
