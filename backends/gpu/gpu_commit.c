@@ -3,11 +3,13 @@
  *
  * The launches are in order of the stream, so the second reads the word that the first has set if a weight was not what
  * its list has. Until the mark is reached the slab is nobody's. */
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/gpu/gpu_slab.h"
 #include "backends/gpu/gpu_swap.h"
 #include "backends/gpu/gpu_wait.h"
+#include "base/log.h"
 #include "base/status.h"
 
 /* What is put on the stream, in this order. From `PUT` on weights may be written. */
@@ -91,6 +93,13 @@ static weft_status step_put(weft_gpu *gpu, weft_gpu_slab *slab)
     }
 }
 
+/* Returns true if a step that failed is to be taken again. Weights may be written from the step after PUT on, so that
+ * only the device's loss ends the commit then: not a stream that is captured meanwhile, and no lack of memory. */
+static bool step_waits(const weft_gpu_slab *slab, weft_status status)
+{
+    return status == WEFT_AGAIN || status == WEFT_E_STATE || (slab->step > STEP_PUT && status != WEFT_E_DEVICE);
+}
+
 /* Puts what is left on the stream. WEFT_AGAIN: not now, because a graph is being captured beside it. */
 static weft_status steps_put(weft_gpu *gpu, weft_gpu_slab *slab)
 {
@@ -99,15 +108,43 @@ static weft_status steps_put(weft_gpu *gpu, weft_gpu_slab *slab)
         status = step_put(gpu, slab);
         slab->step += status == WEFT_OK;
     }
-    return status == WEFT_E_STATE ? WEFT_AGAIN : status;
+    return status != WEFT_OK && step_waits(slab, status) ? WEFT_AGAIN : status;
 }
 
-/* Ends a commit of which nothing is in the weights. What is on the stream already reads them at most. */
+/* Asks whether the device has done what is on the stream. What may have written weights is waited for, and is not given
+ * up before the device is. */
+static weft_status steps_ask(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    bool late = weft_gpu_wait_ends(&slab->wait, gpu->hang_ns);
+    weft_log_sink *before = weft_log_quiet(); /* a step may fail a thousand times in a second */
+    weft_status status = slab->step < STEP_ASK ? steps_put(gpu, slab) : WEFT_OK;
+    weft_log_enter(before);
+    if (status == WEFT_OK)
+        status = weft_gpu_slab_ask(gpu, slab, gpu->hang_ns, &late);
+    return status == WEFT_AGAIN && late ? weft_gpu_hang(gpu, gpu->hang_ns) : status;
+}
+
+/* Waits for what is on the stream already, because the proof reads the slab, and puts nothing but a mark there. */
+static weft_status steps_end(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    weft_status status;
+    slab->step = STEP_MARK;
+    weft_gpu_wait_begin(&slab->wait);
+    for (uint64_t asked = weft_gpu_now_ns(); (status = steps_ask(gpu, slab)) == WEFT_AGAIN; asked = weft_gpu_now_ns())
+        weft_gpu_wait_after(asked);
+    return status;
+}
+
+/* Ends a commit of which nothing is in the weights. */
 static weft_status commit_drop(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
+    char why[256];
+    snprintf(why, sizeof why, "%s", weft_last_error());
     weft_gpu_noted(gpu, status);
-    if (slab->step > STEP_SEND && !atomic_load(&gpu->lost))
-        weft_gpu_quiet(gpu, slab);
+    if (slab->step > STEP_SEND && !atomic_load(&gpu->lost) && weft_gpu_noted(gpu, steps_end(gpu, slab)) != WEFT_OK)
+        status = WEFT_E_DEVICE;
+    else
+        weft_fail_quiet(status, "%s", why);
     weft_gpu_slab_stage(gpu, slab, WEFT_GPU_FREE);
     return status;
 }
@@ -164,22 +201,12 @@ static void results_read(const commit_plan *plan, weft_queued_commit *commit)
             commit->altered = i;
 }
 
-/* What may have written weights is waited for, and is not given up before the device is. */
-static weft_status commit_ask(weft_gpu *gpu, weft_gpu_slab *slab)
-{
-    bool late = weft_gpu_wait_ends(&slab->wait, gpu->hang_ns);
-    weft_status status = slab->step < STEP_ASK ? steps_put(gpu, slab) : WEFT_OK;
-    if (status == WEFT_OK)
-        status = weft_gpu_slab_ask(gpu, slab, gpu->hang_ns, &late);
-    return status == WEFT_AGAIN && late ? weft_gpu_hang(gpu, gpu->hang_ns) : status;
-}
-
 weft_status weft_gpu_commit_ask(weft_gpu *gpu, weft_queued_commit *commit)
 {
     weft_gpu_slab *slab = &gpu->slabs[commit->place];
     const uint64_t asked = weft_gpu_now_ns();
     gpu->driver->hold(gpu->device);
-    const weft_status status = atomic_load(&gpu->lost) ? weft_gpu_lost_fail(gpu) : commit_ask(gpu, slab);
+    const weft_status status = atomic_load(&gpu->lost) ? weft_gpu_lost_fail(gpu) : steps_ask(gpu, slab);
     gpu->driver->release(gpu->device);
     if (status == WEFT_AGAIN) {
         weft_gpu_wait_after(asked);

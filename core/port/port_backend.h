@@ -266,9 +266,9 @@ typedef struct weft_backend {
     weft_status (*rest)(weft_backend_state *state);
     /* Puts a commit on the caller's stream. NULL: the backend has no streams, and apply is all. Errors, after which
      * nothing is done: WEFT_E_BUDGET (without a log line: the rows of so many lists have no room; apply can do it),
-     * WEFT_E_ARGUMENT (the stream), WEFT_E_TIMEOUT, WEFT_E_DEVICE. */
+     * WEFT_E_ARGUMENT (the stream), WEFT_E_TIMEOUT, WEFT_E_MEMORY (a launch had none). WEFT_E_DEVICE: no one knows. */
     weft_status (*queue)(weft_backend_state *state, weft_queued_commit *commit);
-    /* Returns WEFT_AGAIN, after a pause, until the device has done the commit. Errors: WEFT_E_DEVICE. */
+    /* Returns WEFT_AGAIN, after a pause, until the device has done the commit. Errors: WEFT_E_DEVICE, and no others. */
     weft_status (*queued)(weft_backend_state *state, weft_queued_commit *commit);
     /* Returns the most runs that the view of a job may have, at least as many as any unit. UINT64_MAX: any number. */
     uint64_t (*runs)(const weft_backend_state *state);

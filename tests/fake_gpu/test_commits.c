@@ -1,16 +1,18 @@
 /* Commits that are queued on the caller's stream: they come after the stream's work and before what is put there
  * later, change all elements or none, and leave slab and device as they were, whatever fails. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "base/status.h"
 #include "tests/fake_gpu/bench.h"
 
-enum { LISTS = 3, CHANGES = 4, LAST = LISTS * CHANGES - 1, UNKNOWN = 999, CAPTURE_INVALID = 901 };
+enum { LISTS = 3, CHANGES = 4, NO_MEMORY = 2, UNKNOWN = 999, CAPTURE_INVALID = 901 };
 
 /* Changes of the bench's elements, in as many lists. Those of a list lie in the device's memory. */
 static struct {
@@ -240,6 +242,65 @@ static void calls_fail(void **state)
             }
 }
 
+/* A step after the writes fails for a time, and the stream itself is captured then: the weights are written or will be,
+ * so the commit goes on, and the capture too. */
+static void a_step_after_the_writes_fails(void **state)
+{
+    static const char *const symbols[][2] = {{"cuMemcpyAsync", "hipMemcpyAsync"}, {"cuEventRecord", "hipEventRecord"}};
+    (void)state;
+    for (int v = 0; v < WORLD_VENDORS; v++)
+        for (int s = 0; s < 4; s++) {
+            commit_open(v, 360 + (uint64_t)s);
+            weft_queued_commit commit = commit_of(w.stream);
+            bench.vendor->fake->spoil(symbols[s % 2][v], 2, s < 2 ? NO_MEMORY : CAPTURE_INVALID, false);
+            assert_int_equal(weft_gpu_commit_queue(bench.gpu, &commit), WEFT_OK);
+            assert_true(bench.vendor->fake->spoiled());
+            bench.vendor->fake->capture(w.stream, false);
+            for (int times = 0; times < 20; times++)
+                assert_int_equal(weft_gpu_commit_ask(bench.gpu, &commit), WEFT_AGAIN);
+            assert_true(bench.vendor->fake->captured());
+            assert_int_equal(end(&commit), WEFT_OK);
+            assert_true(commit.written);
+            elements_check(true);
+            commit_close();
+        }
+}
+
+/* Lets a stream go on, a while after the commit began to wait for it. */
+static void *goes_on(void *stream)
+{
+    const struct timespec pause = {.tv_nsec = 100 * 1000000};
+    nanosleep(&pause, NULL);
+    bench.vendor->fake->stream_stall(stream, false);
+    return NULL;
+}
+
+/* A launch that fails ends the commit when the stream has done what it has of that, however long the stream takes for
+ * its own work: the slab's rows are read until then. The device is not lost, and nothing is written. */
+static void what_is_on_the_stream_is_waited_for(void **state)
+{
+    (void)state;
+    for (int v = 0; v < WORLD_VENDORS; v++)
+        for (uint64_t nth = 1; nth <= 2; nth++) {
+            pthread_t other;
+            commit_open(v, 370 + nth);
+            weft_queued_commit commit = commit_of(w.stream);
+            bench.gpu->patience_ns = 20 * 1000000;
+            bench.vendor->fake->stream_stall(w.stream, true);
+            bench.vendor->fake->spoil(v ? "hipModuleLaunchKernel" : "cuLaunchKernel", nth, NO_MEMORY, false);
+            assert_int_equal(pthread_create(&other, NULL, goes_on, w.stream), 0);
+            assert_int_equal(weft_gpu_commit_queue(bench.gpu, &commit), WEFT_E_MEMORY);
+            assert_non_null(strstr(weft_last_error(), "free memory there"));
+            pthread_join(other, NULL);
+            elements_check(false);
+            assert_int_equal(weft_gpu_commit_queue(bench.gpu, &commit), WEFT_OK);
+            assert_int_equal(end(&commit), WEFT_OK);
+            assert_true(commit.written);
+            elements_check(true);
+            commit_close();
+        }
+}
+
 /* Work that was given up may still write the lists: the commit waits for that, and in the end does nothing. */
 static void late_work_comes_first(void **state)
 {
@@ -324,6 +385,8 @@ int main(void)
         cmocka_unit_test(the_default_stream_is_waited_for),
         cmocka_unit_test(a_capture_comes_between),
         cmocka_unit_test(calls_fail),
+        cmocka_unit_test(a_step_after_the_writes_fails),
+        cmocka_unit_test(what_is_on_the_stream_is_waited_for),
         cmocka_unit_test(late_work_comes_first),
         cmocka_unit_test(closed_while_queued),
         cmocka_unit_test(many_in_a_row),
