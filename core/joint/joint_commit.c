@@ -383,11 +383,11 @@ weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stre
 {
     if (!joint->several)
         return settle_one(joint, how, stream, held);
-    if (joint->session->ended != WEFT_OK)
+    weft_status status = weft_joint_queue_end(joint, how); /* also where another job has lost the device */
+    if (status == WEFT_OK && joint->session->ended != WEFT_OK)
         return weft_rollout_ended(joint->session);
-    if (!joint->held_back)
+    if (status == WEFT_OK && !joint->held_back)
         return weft_fail(WEFT_E_STATE, "settle: no commit is held");
-    weft_status status = weft_joint_queue_end(joint, how);
     if (status == WEFT_OK)
         status = settle_all(joint, how, stream);
     else if (status == WEFT_AGAIN)

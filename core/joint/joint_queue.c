@@ -39,31 +39,49 @@ static bool ends_gather(weft_joint *joint, void *stream)
     return can && queue->commit.count > 0;
 }
 
+/* Ends what was begun at all ends, each with the error's text. It is one commit, and is counted as one undone. */
+static weft_status ends_fail(weft_joint *joint, void (*end)(weft_rollout *, weft_status), weft_status status)
+{
+    const weft_joint_queue *queue = &joint->queue;
+    const uint64_t undone = joint->session->stats.undone + (status != WEFT_E_DEVICE);
+    char why[512];
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    for (uint32_t i = 0; i < queue->count; i++) {
+        weft_fail_quiet(status, "%s", why);
+        end(queue->ends[i], status);
+    }
+    joint->session->stats.undone = undone;
+    return weft_fail_quiet(status, "%s", why);
+}
+
+static void end_unqueued(weft_rollout *end, weft_status status)
+{
+    weft_rollout_commit_end(end, weft_clock_ns(), status, true);
+}
+
 weft_status weft_joint_queue_begin(weft_joint *joint, void *stream)
 {
     weft_session *session = joint->session;
     weft_joint_queue *queue = &joint->queue;
     const uint64_t begun_ns = weft_clock_ns();
-    char why[512];
     if (!ends_gather(joint, stream))
         return WEFT_AGAIN;
     for (uint32_t i = 0; i < queue->count; i++)
         weft_rollout_commit_begin(queue->ends[i]);
     pthread_mutex_unlock(&session->lock);
     const weft_status status = session->backend->queue(session->device, &queue->commit);
-    snprintf(why, sizeof why, "%s", weft_last_error());
     pthread_mutex_lock(&session->lock);
     queue->open = status == WEFT_OK;
+    if (status != WEFT_OK && status != WEFT_E_BUDGET)
+        return ends_fail(joint, end_unqueued, status);
     for (uint32_t i = 0; i < queue->count; i++) {
         queue->ends[i]->stage.queued = queue->open;
-        if (status == WEFT_E_BUDGET)
-            weft_course_move(&queue->ends[i]->course, WEFT_COURSE_ON_RETURNED);
+        if (queue->open)
+            weft_rollout_commit_end(queue->ends[i], begun_ns, WEFT_OK, true);
         else
-            weft_rollout_commit_end(queue->ends[i], begun_ns, status, true);
+            weft_course_move(&queue->ends[i]->course, WEFT_COURSE_ON_RETURNED);
     }
-    if (status == WEFT_OK || status == WEFT_E_BUDGET)
-        return status == WEFT_OK ? WEFT_OK : WEFT_AGAIN;
-    return weft_fail_quiet(status, "%s", why);
+    return queue->open ? WEFT_OK : WEFT_AGAIN;
 }
 
 /* ---- after that */
@@ -102,7 +120,6 @@ static weft_status device_wait(weft_joint *joint)
 weft_status weft_joint_queue_end(weft_joint *joint, weft_settlement how)
 {
     weft_joint_queue *queue = &joint->queue;
-    char why[512];
     if (!queue->open)
         return WEFT_OK;
     pthread_mutex_unlock(&joint->session->lock);
@@ -111,11 +128,11 @@ weft_status weft_joint_queue_end(weft_joint *joint, weft_settlement how)
     queue->open = false;
     if (status == WEFT_OK)
         return WEFT_OK;
-    snprintf(why, sizeof why, "%s", weft_last_error());
-    const bool staged = status == WEFT_E_BASE && how == WEFT_SETTLE_UNDO;
+    if (status != WEFT_E_BASE || how == WEFT_SETTLE_KEEP)
+        return ends_fail(joint, weft_rollout_unmoved, status);
     for (uint32_t i = 0; i < queue->count; i++)
-        weft_rollout_unmoved(queue->ends[i], staged ? WEFT_OK : status);
-    return staged ? WEFT_AGAIN : weft_fail_quiet(status, "%s", why);
+        weft_rollout_unmoved(queue->ends[i], WEFT_OK);
+    return WEFT_AGAIN;
 }
 
 void weft_joint_queue_drop(weft_joint *joint)

@@ -199,6 +199,13 @@ static void a_failure_of_one_undoes_all(void **state)
     source_check(&w, r);
 }
 
+static weft_stats_info stats_now(void)
+{
+    weft_stats_info stats = {.size = sizeof stats};
+    assert_int_equal(weft_stats(rank_session(), &stats), WEFT_OK);
+    return stats;
+}
+
 static void other_hand(void)
 {
     const weft_joint *joint = rank_session()->joint;
@@ -339,10 +346,41 @@ static void a_queued_commit_moves_none(void **state)
             deferred_queue_between(other_hand);
         assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_BASE);
         assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_STATE);
+        assert_int_equal(stats_now().undone, number - 5);
         assert_int_equal(held_number(), number - 1);
         assert_false(part_has(&w, &r->has, source_find(&w, w.run, number - 1)->dense));
         come_to(number);
     }
+}
+
+/* A stream that is refused is one commit that was undone. All come to the version again. */
+static void a_queue_that_is_refused(void **state)
+{
+    (void)state;
+    join_same(false);
+    source_publish(&w, 300);
+    go_all(6);
+    wait_staged(6);
+    deferred_queue_fail(WEFT_E_ARGUMENT, false);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, WEFT_COMMIT_QUEUE, NULL), WEFT_E_ARGUMENT);
+    assert_string_equal(weft_last_error(), "the deferred device says so");
+    assert_int_equal(stats_now().undone, 1);
+    source_check(&w, &w.ranks[0]);
+    come_to(6);
+}
+
+/* Another job has lost the device before the commit is settled. Nobody knows what the weights are. */
+static void the_device_is_lost_beside_a_queue(void **state)
+{
+    weft_version held;
+    (void)state;
+    join_same(false);
+    queue_version(6);
+    deferred_queue_fail(WEFT_E_DEVICE, true);
+    rank_session()->ended = WEFT_E_DEVICE;
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_DEVICE);
+    assert_int_equal(weft_held(rank_session(), &held), WEFT_E_STATE);
+    assert_int_equal(stats_now().undone, 0);
 }
 
 static void what_one_passes_over_is_told_once(void **state)
@@ -618,6 +656,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_queued_commit_moves_all_sources, setup_queue, teardown_queue),
         cmocka_unit_test_setup_teardown(a_queued_commit_moves_none, setup_queue, teardown_queue),
+        cmocka_unit_test_setup_teardown(a_queue_that_is_refused, setup_queue, teardown_queue),
+        cmocka_unit_test_setup_teardown(the_device_is_lost_beside_a_queue, setup_queue, teardown_queue),
         cmocka_unit_test_setup_teardown(what_one_passes_over_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gap_is_no_news_without_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_hold_is_told_once, setup, teardown),
