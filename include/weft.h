@@ -617,7 +617,8 @@ WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *
  * what the version was staged on, and writes every change or none. weft_settle learns which, and costs no wait if the
  * caller has waited for later work of the stream. Until then the stream and the weights stay the session's too: the
  * stream is not ended, and nobody else writes the weights. Where the device cannot do that by itself, the weights are
- * moved before the call returns, as with WEFT_COMMIT_HOLD: on the host, and where the update is `encoded`. */
+ * moved before the call returns, as with WEFT_COMMIT_HOLD: on the host, and where the update is `encoded` or has more
+ * lists than the device's batches have room for. */
 #define WEFT_COMMIT_QUEUE 2u
 
 typedef enum weft_settlement {
@@ -630,7 +631,8 @@ typedef enum weft_settlement {
  * A held commit never ends by time. weft_close undoes it. Meanwhile nothing is decoded, and weft_commit, weft_bind,
  * weft_unbind and weft_scrub return WEFT_E_STATE.
  *
- * stream  device stream to order against, as for weft_commit
+ * stream  device stream to order against, as for weft_commit. UNDO need not wait for it: the caller has ended what
+ *         reads the weights
  * held    receives the version that the rollout now holds, or NULL
  * Blocks: KEEP does not. UNDO blocks as the commit did. Both wait until the device has done a queued commit, and lose
  * the device after ten minutes.
@@ -701,7 +703,7 @@ typedef struct weft_peer_info {
     double rtt_ms;           /* estimated round trip; 0: unknown yet */
     double send_ms;          /* time of the last update from the first bucket posted to the last bucket acknowledged */
     double apply_ms;         /* time to decode and prove the last update, reported by the peer */
-    double commit_ms;        /* time to commit the last update, reported by the peer */
+    double commit_ms;        /* time to commit the last update, reported by the peer; queued: to put it on the stream */
     /* The next fields, with rate and round trip, decide bucket_bytes: docs/OPERATIONS.md. */
     double apply_bytes_s;  /* bytes of `level` that the peer copies, checks and decodes in a second, estimated */
     double bucket_cost_ms; /* fixed cost of a bucket of any size, estimated */
@@ -762,7 +764,7 @@ typedef enum weft_event_kind {
     WEFT_EVENT_NOTHING = 7,   /* rollout: holds nothing until the snapshot is whole */
     WEFT_EVENT_LAGGING = 8,   /* trainer: a peer lacks more versions than max_lag; the text says how many */
     WEFT_EVENT_RAIL = 9,      /* trainer: a rail of a peer failed, with its status, or carries again, with WEFT_OK */
-    WEFT_EVENT_UNSETTLED = 10 /* rollout: a commit with WEFT_COMMIT_HOLD waits beyond [commit] deadline; told once */
+    WEFT_EVENT_UNSETTLED = 10 /* rollout: a commit waits for weft_settle beyond [commit] deadline; told once */
 } weft_event_kind;
 
 typedef struct weft_event {
