@@ -345,6 +345,33 @@ static void the_trainer_is_replaced(void **state)
     fleet_catch_up(f, 0);
 }
 
+/* The trainer goes meanwhile, and the device finds a weight that another hand wrote. Whether that commit is undone or
+ * given up, the trainer that comes then mends the weights. */
+static void a_change_is_found_without_a_trainer(void **state)
+{
+    (void)state;
+    for (int undo = 0; undo < 2; undo++) {
+        const weft_version target = staged(1000);
+        weight_write();
+        uint8_t *before = bytes_now();
+        queue(&target);
+        fleet_stop_trainer(f);
+        fleet_sleep_ms(50);
+        assert_int_equal(weft_settle(rollout(), undo ? WEFT_SETTLE_UNDO : WEFT_SETTLE_KEEP, NULL, NULL),
+                         undo ? WEFT_OK : WEFT_E_BASE);
+        fleet_check_bytes(f, 0, before);
+        test_free(before);
+        if (undo)
+            assert_int_equal(weft_commit(rollout(), target.number, NULL, 0, NULL), WEFT_E_BASE);
+        fleet_start_trainer(f, NULL);
+        fleet_catch_up(f, 0);
+        fleet_publish(f, 10);
+        fleet_catch_up(f, 0);
+        fleet_check(f, 0);
+        assert_int_equal(weft_scrub(rollout()), WEFT_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_snapshot_is_not_queued, setup, teardown),
         cmocka_unit_test_setup_teardown(long_queues_are_told, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(the_trainer_is_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_is_found_without_a_trainer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
