@@ -117,6 +117,27 @@ static void kept(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
+static double pause_told(void)
+{
+    weft_staged_info info = {.size = sizeof info};
+    fleet_publish(f, 300);
+    assert_int_equal(weft_staged(rollout(), FLEET_WAIT_MS, &info), WEFT_OK);
+    return info.pause_ms;
+}
+
+/* The pause of the next commit is estimated from commits that were waited for. */
+static void queues_tell_nothing_of_pauses(void **state)
+{
+    (void)state;
+    assert_true(pause_told() == 0);
+    const weft_version first = staged(0);
+    queue(&first);
+    settle(WEFT_SETTLE_KEEP);
+    assert_true(pause_told() == 0);
+    fleet_catch_up(f, 0);
+    assert_true(pause_told() > 0);
+}
+
 static void undone(void **state)
 {
     (void)state;
@@ -339,7 +360,8 @@ static void the_trainer_is_replaced(void **state)
     fleet_stop_trainer(f);
     fleet_start_trainer(f, NULL);
     fleet_sleep_ms(50);
-    settle(WEFT_SETTLE_KEEP);
+    assert_int_equal(weft_settle(rollout(), WEFT_SETTLE_KEEP, NULL, NULL),
+                     WEFT_OK); /* the other names it anew at once */
     fleet_check_bytes(f, 0, f->dense);
     fleet_publish(f, 10);
     fleet_catch_up(f, 0);
@@ -376,6 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(queues_tell_nothing_of_pauses, setup, teardown),
         cmocka_unit_test_setup_teardown(undone, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_undoes, setup, teardown),
         cmocka_unit_test_setup_teardown(all_else_waits, setup, teardown),

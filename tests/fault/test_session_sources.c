@@ -206,14 +206,21 @@ static weft_stats_info stats_now(void)
     return stats;
 }
 
+static uint8_t *hand_at; /* where the other hand wrote */
+
+static void other_hand_again(void)
+{
+    for (unsigned i = 0; i < 64; i++)
+        hand_at[i] ^= 1;
+}
+
 static void other_hand(void)
 {
     const weft_joint *joint = rank_session()->joint;
     weft_rollout *last = joint->ends[joint->count - 1];
     const weft_changes *changes = weft_staging_at(&last->stage.staging, 0);
-    uint8_t *weight = weft_binding_view(&last->current.weights, changes->unit).runs[0].data;
-    for (unsigned i = 0; i < 64; i++)
-        weight[i] ^= 1;
+    hand_at = weft_binding_view(&last->current.weights, changes->unit).runs[0].data;
+    other_hand_again();
 }
 
 /* Commits what comes until the weights are the version. */
@@ -349,6 +356,9 @@ static void a_queued_commit_moves_none(void **state)
         assert_int_equal(stats_now().undone, number - 5);
         assert_int_equal(held_number(), number - 1);
         assert_false(part_has(&w, &r->has, source_find(&w, w.run, number - 1)->dense));
+        other_hand_again();
+        assert_true(part_has(&w, &r->has, source_find(&w, w.run, number - 1)->dense)); /* but for that */
+        other_hand_again();
         come_to(number);
     }
 }
