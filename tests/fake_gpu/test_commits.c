@@ -191,7 +191,15 @@ static void the_default_stream_is_waited_for(void **state)
     }
 }
 
-/* A capture that begins beside the commit only delays what is left to be put on the stream. */
+/* Work of the stream's, after the commit, finds the commit's element. */
+static void later_work(void)
+{
+    const uint32_t later = 78;
+    bench.vendor->fake->queue_write(w.stream, place(w.position[0][1]), &later, sizeof later);
+    w.after[0][1] = later;
+}
+
+/* A capture that begins beside the commit only delays what is left to be put on the stream after the writes. */
 static void a_capture_comes_between(void **state)
 {
     static const char *const symbols[][2] = {{"cuMemcpyAsync", "hipMemcpyAsync"},
@@ -206,6 +214,7 @@ static void a_capture_comes_between(void **state)
                 weft_queued_commit commit = commit_of(w.stream);
                 bench.vendor->fake->spoil(symbols[s][v], nth, CAPTURE_INVALID, false);
                 assert_int_equal(weft_gpu_commit_queue(bench.gpu, &commit), WEFT_OK);
+                later_work();
                 assert_int_equal(end(&commit), WEFT_OK);
                 assert_true(commit.written);
                 assert_true(bench.vendor->fake->spoiled() || (s == 3 && nth == 2)); /* one question may do */
@@ -342,6 +351,30 @@ static void a_commit_hangs(void **state)
     }
 }
 
+/* Jobs of the thread that queued a commit are done meanwhile, in other slabs. */
+static void other_jobs_go_on(void **state)
+{
+    (void)state;
+    for (int v = 0; v < WORLD_VENDORS; v++) {
+        commit_open(v, 352 + (uint64_t)v);
+        weft_queued_commit commit = commit_of(w.stream);
+        bench.vendor->fake->stream_stall(w.stream, true);
+        assert_int_equal(weft_gpu_commit_queue(bench.gpu, &commit), WEFT_OK);
+        for (uint32_t i = 0; i < 8; i++) {
+            sums_job job = bench_job(i);
+            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &job), WEFT_AGAIN);
+            assert_int_equal(bench_poll(&job), WEFT_OK);
+            bench_check(&job, i);
+        }
+        assert_int_equal(weft_gpu_commit_ask(bench.gpu, &commit), WEFT_AGAIN);
+        bench.vendor->fake->stream_stall(w.stream, false);
+        assert_int_equal(end(&commit), WEFT_OK);
+        assert_true(commit.written);
+        elements_check(true);
+        commit_close();
+    }
+}
+
 /* The backend is closed with a commit that nobody asked for: close waits for the device. */
 static void closed_while_queued(void **state)
 {
@@ -388,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_step_after_the_writes_fails),
         cmocka_unit_test(what_is_on_the_stream_is_waited_for),
         cmocka_unit_test(late_work_comes_first),
+        cmocka_unit_test(other_jobs_go_on),
         cmocka_unit_test(closed_while_queued),
         cmocka_unit_test(many_in_a_row),
         cmocka_unit_test(a_commit_hangs),

@@ -279,15 +279,26 @@ static void the_stream_is_refused(void **state)
     fleet_catch_up(f, 0);
 }
 
-static void the_device_is_lost(void **state)
+static void the_device_is_lost(weft_settlement how)
 {
-    (void)state;
     const weft_version target = staged(300);
     queue(&target);
     deferred_queue_fail(WEFT_E_DEVICE, true);
-    assert_int_equal(weft_settle(rollout(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_DEVICE);
+    assert_int_equal(weft_settle(rollout(), how, NULL, NULL), WEFT_E_DEVICE);
     assert_int_equal(weft_commit(rollout(), target.number, NULL, 0, NULL), WEFT_E_DEVICE);
     assert_non_null(strstr(weft_last_error(), "no version"));
+}
+
+static void lost_and_kept(void **state)
+{
+    (void)state;
+    the_device_is_lost(WEFT_SETTLE_KEEP);
+}
+
+static void lost_and_undone(void **state)
+{
+    (void)state;
+    the_device_is_lost(WEFT_SETTLE_UNDO);
 }
 
 /* Says that the weights are moved when the call returns, and wait for weft_settle. */
@@ -407,7 +418,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_weight_is_changed_meanwhile, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_after_a_change, setup, teardown),
         cmocka_unit_test_setup_teardown(the_stream_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_device_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(lost_and_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(lost_and_undone, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(without_a_device, setup_host, teardown),
         cmocka_unit_test_setup_teardown(an_encoded_update, setup_encoded, teardown),
