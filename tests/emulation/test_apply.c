@@ -180,14 +180,19 @@ static void list_fill(void *user, uint64_t list, weft_apply_job *job)
     *job = (weft_apply_job){.target = weft_binding_view(&of->w->weights, list), .changes = &of->lists[list]};
 }
 
+static weft_status commit_end(const twins *t, weft_queued_commit *commit)
+{
+    weft_status status = WEFT_AGAIN;
+    while (status == WEFT_AGAIN)
+        status = weft_gpu_commit_ask(t->gpu.gpu, commit);
+    return status;
+}
+
 static weft_queued_commit twins_queue(twins *t, queued_lists *of)
 {
     weft_queued_commit commit = {.count = t->gpu.layout->unit_count, .fill = list_fill, .user = of};
-    weft_status status = WEFT_AGAIN;
     pair_must(weft_gpu_commit_queue(t->gpu.gpu, &commit), "queue");
-    while (status == WEFT_AGAIN)
-        status = weft_gpu_commit_ask(t->gpu.gpu, &commit);
-    pair_must(status, "queued");
+    pair_must(commit_end(t, &commit), "queued");
     return commit;
 }
 
@@ -294,6 +299,35 @@ static void too_many_lists_are_refused(void **state)
     twins_close(&t);
 }
 
+static void same_fill(void *user, uint64_t list, weft_apply_job *job)
+{
+    (void)list;
+    list_fill(user, 0, job);
+}
+
+/* Rows stay within what their slab took for them. */
+static void rows_have_room(void **state)
+{
+    enum { ROWS = 1 << 16, MARK = 0xa5, LISTS = 64 };
+    const uint64_t sizes[] = {3000};
+    weft_changes list;
+    twins t;
+    (void)state;
+    twins_open(&t, 1, WEFT_BF16, sizes, COUNT(sizes), 3);
+    queued_lists of = {&t.gpu, &list};
+    weft_queued_commit commit = {.count = LISTS, .fill = same_fill, .user = &of};
+    weft_gpu_slab *slabs = t.gpu.gpu->slabs;
+    list = changes_of(&t.gpu, 0);
+    for (unsigned i = 0; i < WEFT_GPU_SLABS; i++)
+        memset(slabs[i].pinned.host, MARK, ROWS);
+    pair_must(weft_gpu_commit_queue(t.gpu.gpu, &commit), "queue");
+    for (uint64_t i = slabs[commit.place].pinned.used; i < ROWS; i++)
+        assert_int_equal(slabs[commit.place].pinned.host[i], MARK);
+    pair_must(commit_end(&t, &commit), "queued");
+    pair_changes_free(&list);
+    twins_close(&t);
+}
+
 /* Bytes go by a slab, or by device memory as it is; they need no alignment. */
 static void dense_bytes_come_and_go(void **state)
 {
@@ -346,9 +380,9 @@ int main(void)
     weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
     weft_log_enter(&quiet);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes_come_and_go),     cmocka_unit_test(all_lists_or_none),
-        cmocka_unit_test(each_element_is_proved),  cmocka_unit_test(too_many_lists_are_refused),
-        cmocka_unit_test(dense_bytes_come_and_go),
+        cmocka_unit_test(changes_come_and_go),    cmocka_unit_test(all_lists_or_none),
+        cmocka_unit_test(each_element_is_proved), cmocka_unit_test(too_many_lists_are_refused),
+        cmocka_unit_test(rows_have_room),         cmocka_unit_test(dense_bytes_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,6 +263,26 @@ static void rot_is_repaired_by_name(void **state)
     a_rotten_end_is_repaired(true);
 }
 
+/* The repair stays staged for a caller that takes its time, and the next version comes after that. */
+static void a_repair_waits_for_the_caller(void **state)
+{
+    weft_staged_info info = {.size = sizeof info};
+    (void)state;
+    join_same(false);
+    source_publish(&w, 300);
+    go_all(6);
+    wait_staged(6);
+    other_hand();
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_E_BASE);
+    wait_staged(5);
+    for (unsigned i = 0; i < 300; i++) {
+        round_of();
+        assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_OK);
+        assert_int_equal(info.target.number, 5);
+    }
+    come_to(6);
+}
+
 /* A scrub finds rot when HELLO has said already what the weights were. */
 static void rot_is_repaired_at_a_join(void **state)
 {
@@ -662,6 +682,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired_by_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_repair_waits_for_the_caller, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired_at_a_join, setup, teardown),
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_queued_commit_moves_all_sources, setup_queue, teardown_queue),
