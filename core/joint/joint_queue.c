@@ -39,18 +39,20 @@ static bool ends_gather(weft_joint *joint, void *stream)
     return can && queue->commit.count > 0;
 }
 
-/* Ends what was begun at all ends, each with the error's text. It is one commit, and is counted as one undone. */
-static weft_status ends_fail(weft_joint *joint, void (*end)(weft_rollout *, weft_status), weft_status status)
+/* Ends the commit at all ends: the one that failed gives its version up, and the others have theirs staged again. A
+ * device that is lost is lost to all. */
+static weft_status ends_fail(const weft_joint_queue *queue, const weft_rollout *failed,
+                             void (*end)(weft_rollout *, weft_status), weft_status status)
 {
-    const weft_joint_queue *queue = &joint->queue;
-    const uint64_t undone = joint->session->stats.undone + (status != WEFT_E_DEVICE);
     char why[512];
     snprintf(why, sizeof why, "%s", weft_last_error());
     for (uint32_t i = 0; i < queue->count; i++) {
         weft_fail_quiet(status, "%s", why);
-        end(queue->ends[i], status);
+        if (status == WEFT_E_DEVICE || queue->ends[i] == failed)
+            end(queue->ends[i], status);
+        else
+            weft_rollout_unmoved(queue->ends[i], WEFT_OK);
     }
-    joint->session->stats.undone = undone;
     return weft_fail_quiet(status, "%s", why);
 }
 
@@ -73,7 +75,7 @@ weft_status weft_joint_queue_begin(weft_joint *joint, void *stream)
     pthread_mutex_lock(&session->lock);
     queue->open = status == WEFT_OK;
     if (status != WEFT_OK && status != WEFT_E_BUDGET)
-        return ends_fail(joint, end_unqueued, status);
+        return ends_fail(queue, queue->ends[0], end_unqueued, status);
     for (uint32_t i = 0; i < queue->count; i++) {
         queue->ends[i]->stage.queued = queue->open;
         if (queue->open)
@@ -128,8 +130,10 @@ weft_status weft_joint_queue_end(weft_joint *joint, weft_settlement how)
     queue->open = false;
     if (status == WEFT_OK)
         return WEFT_OK;
-    if (status != WEFT_E_BASE || how == WEFT_SETTLE_KEEP)
-        return ends_fail(joint, weft_rollout_unmoved, status);
+    if (status != WEFT_E_BASE || how == WEFT_SETTLE_KEEP) {
+        uint64_t list = status == WEFT_E_BASE ? queue->commit.altered : 0;
+        return ends_fail(queue, end_of(queue, &list), weft_rollout_unmoved, status);
+    }
     for (uint32_t i = 0; i < queue->count; i++)
         weft_rollout_unmoved(queue->ends[i], WEFT_OK);
     return WEFT_AGAIN;

@@ -374,6 +374,9 @@ static void a_queued_commit_moves_none(void **state)
         assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_BASE);
         assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_E_STATE);
         assert_int_equal(stats_now().undone, number - 5);
+        const weft_joint *joint = rank_session()->joint;
+        for (uint32_t i = 0; i < joint->count; i++) /* the last end failed, and no other is blamed */
+            assert_int_equal(joint->ends[i]->joining.faults > 0, i == joint->count - 1);
         assert_int_equal(held_number(), number - 1);
         assert_false(part_has(&w, &r->has, source_find(&w, w.run, number - 1)->dense));
         other_hand_again();
