@@ -114,7 +114,7 @@ static void commits(void **state)
     assert_int_equal(weft_staged(session, FLEET_WAIT_MS, &staged), WEFT_OK);
     spoken(weft_commit(session, 2, NULL, 0, &held), WEFT_E_STATE);
     spoken(weft_commit(session, 0, NULL, 0, &held), WEFT_E_STATE);
-    spoken(weft_commit(session, 1, NULL, 2, &held), WEFT_E_ARGUMENT);
+    spoken(weft_commit(session, 1, NULL, 4, &held), WEFT_E_ARGUMENT);
     assert_int_equal(held.number, 77);
     fleet_check_bytes(f, 0, f->history[0].dense);
     assert_int_equal(weft_staged(session, 0, &staged), WEFT_OK); /* it still stands */
