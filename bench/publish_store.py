@@ -9,7 +9,7 @@ import tempfile
 import time
 
 import numpy
-import weft
+import weft_fabric as weft
 
 QUIET_S = 0.25 # between two publishes, so that each is timed alone
 

@@ -4,7 +4,7 @@ if(SKBUILD)
     set_property(TARGET weft PROPERTY VERSION)
     set_property(TARGET weft PROPERTY SOVERSION)
     set_target_properties(weft PROPERTIES NO_SONAME ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF)
-    install(TARGETS weft LIBRARY DESTINATION weft COMPONENT python)
+    install(TARGETS weft LIBRARY DESTINATION weft_fabric COMPONENT python)
 endif()
 add_custom_target(weft_python DEPENDS weft) # for ninja the target weft is the command's file
 if(NOT BUILD_TESTING)

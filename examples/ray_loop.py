@@ -15,8 +15,8 @@ import time
 
 import ray
 import torch
-import weft
-import weft.torch
+import weft_fabric as weft
+import weft_fabric.torch
 from rl_loop import SITE, Policy, compare, copy_to, generate, learn
 
 KILLED = "b"

@@ -17,8 +17,8 @@ import pathlib
 import time
 
 import torch
-import weft
-import weft.torch
+import weft_fabric as weft
+import weft_fabric.torch
 
 WORDS, PROMPT, LENGTH = 16, 2, 16  # words that the vocabulary, a prompt and a text have
 BATCH = 32  # texts that a batch has

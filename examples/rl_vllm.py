@@ -123,7 +123,8 @@ def engine(folder, **options):
     """A vLLM engine of the configuration, or of the checkpoint, in a folder."""
     from vllm import LLM
 
-    import weft.vllm
+    import weft_fabric as weft
+    import weft_fabric.vllm
 
     weft.vllm.register()  # vLLM does so by itself where weft is an installed package
     return LLM(str(folder), dtype="bfloat16", skip_tokenizer_init=True, enforce_eager=True, max_model_len=LENGTH,
@@ -146,7 +147,8 @@ def write(llm, seed):
 
 def generator(site, listen, name, pipe, folder):
     """generator() of rl_loop.py by vLLM. The pause is the whole of an update: RPC, commit, label and caches."""
-    import weft.vllm
+    import weft_fabric as weft
+    import weft_fabric.vllm
 
     llm = engine(folder, load_format="dummy", weight_transfer_config={"backend": "weft"})
     more = {"empty": True, "overrides": {"trainer.listen": listen}}

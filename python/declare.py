@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/weft/_declarations.py: what cffi is to know of include/weft.h, from that header alone.
+"""Writes src/weft_fabric/_declarations.py: what cffi is to know of include/weft.h, from that header alone.
 
 python3 declare.py            writes the file
 python3 declare.py --check    ends with 1 if the file is not that of the header
@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 HEADER = HERE.parent / "include" / "weft.h"
-TARGET = HERE / "src" / "weft" / "_declarations.py"
+TARGET = HERE / "src" / "weft_fabric" / "_declarations.py"
 
 PREAMBLE = '''"""Declarations of weft.h for cffi. Change the header, and run `python3 declare.py`."""
 

@@ -15,7 +15,7 @@ import time
 
 import torch
 
-import weft
+import weft_fabric as weft
 
 SITE = """
 [trainer]

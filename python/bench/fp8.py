@@ -19,8 +19,8 @@ import time
 
 import numpy as np
 
-import weft
-import weft.quant
+import weft_fabric as weft
+import weft_fabric.quant
 
 
 def read(path):

@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-import weft
-from weft._library import NULL, ffi, lib, sized
+import weft_fabric as weft
+from weft_fabric._library import NULL, ffi, lib, sized
 
 SITE = """
 [trainer]

@@ -11,8 +11,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-import weft
-import weft.torch
+import weft_fabric as weft
+import weft_fabric.torch
 
 
 class Model(torch.nn.Module):

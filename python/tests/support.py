@@ -25,7 +25,7 @@ try:
 except ImportError as missing:
     skip(f"{missing.name} for {sys.executable} is missing (Debian: python3-cffi, python3-numpy)")
 
-import weft  # noqa: E402
+import weft_fabric as weft  # noqa: E402
 
 SITE = """
 [trainer]

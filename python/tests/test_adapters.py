@@ -23,7 +23,7 @@ try:
 except ImportError:
     support.skip("torch is missing (Debian: python3-torch)")
 
-import weft  # noqa: E402
+import weft_fabric as weft  # noqa: E402
 
 SITE = """
 [trainer]
@@ -146,7 +146,7 @@ class Verl(Exchange, unittest.TestCase):
         if not importlib.util.find_spec("verl"):
             stand_in_for_verl()
         cls.base = importlib.import_module("verl.checkpoint_engine")
-        importlib.import_module("weft.adapters.verl")
+        importlib.import_module("weft_fabric.adapters.verl")
 
     def new(self, **options):
         end = self.base.CheckpointEngineRegistry.new("weft", bucket_size=1 << 20, site=self.site, **options)
@@ -185,7 +185,7 @@ class Verl(Exchange, unittest.TestCase):
         """The keys of docs/ADAPTERS.md choose this engine, and its site admits the rollouts."""
         page = PAGE.read_text()
         keys = dict(re.findall(r"rollout\.checkpoint_engine\.([a-z_.]+)=(\S+)", page))
-        self.assertEqual(keys["custom_backend_module"], "weft.adapters.verl")
+        self.assertEqual(keys["custom_backend_module"], "weft_fabric.adapters.verl")
         importlib.import_module(keys["custom_backend_module"])
         (path,) = (value for key, value in keys.items() if key == f"engine_kwargs.{keys['backend']}.site")
         self.assertTrue(path.endswith(".ini"))
@@ -258,7 +258,7 @@ class NemoRl(Exchange, unittest.TestCase):
 
     def new(self, **options):
         end = self.base.create_checkpoint_engine(
-            "weft.adapters.nemo_rl:WeftCheckpointEngine",
+            "weft_fabric.adapters.nemo_rl:WeftCheckpointEngine",
             bucket_size_bytes=BUCKET,
             engine_kwargs={"site": self.site, "release_after_refit": False, **options},
         )
@@ -296,7 +296,7 @@ class NemoRl(Exchange, unittest.TestCase):
 
     def test_the_page(self):
         """The names of docs/ADAPTERS.md make this engine."""
-        names = re.findall(r'"(weft\.adapters\.nemo_rl:\w+)"', PAGE.read_text())
+        names = re.findall(r'"(weft_fabric\.adapters\.nemo_rl:\w+)"', PAGE.read_text())
         self.assertEqual(len(names), 2)
         for name in names:
             end = self.base.create_checkpoint_engine(name, bucket_size_bytes=1, engine_kwargs={"site": self.site})

@@ -8,7 +8,7 @@ import unittest
 import support
 from support import change, pair, same, take, weights
 
-import weft
+import weft_fabric as weft
 
 CYCLES = 1000 if support.FULL else 40
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import support
 
-import weft
-from weft import _declarations, _library, _records
+import weft_fabric as weft
+from weft_fabric import _declarations, _library, _records
 
 HEADER = support.ROOT / "include" / "weft.h"
 STRUCTS = re.findall(r"^\} (weft_\w+);", re.sub(r"typedef enum[^;]*;", "", _declarations.DECLARATIONS), re.M)

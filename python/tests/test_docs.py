@@ -12,8 +12,8 @@ from pathlib import Path
 
 import support
 
-import weft
-from weft import _store, _trainer, _update
+import weft_fabric as weft
+from weft_fabric import _store, _trainer, _update
 
 DOCS = support.ROOT / "docs"
 

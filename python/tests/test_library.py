@@ -9,12 +9,12 @@ from pathlib import Path
 
 import support
 
-import weft
-from weft import _declarations
+import weft_fabric as weft
+from weft_fabric import _declarations
 
 TRY = """
 try:
-    import weft
+    import weft_fabric as weft
 except ImportError as error:
     print(type(error).__name__, error)
 """
@@ -59,10 +59,14 @@ class Library(unittest.TestCase):
         self.assertRegex(self.said(path), r"lacks weft_\w+: it is older")
 
     @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
+    def test_the_old_name_tells_the_new_one(self):
+        done = subprocess.run([sys.executable, "-c", "import weft"], capture_output=True, text=True, check=False)
+        self.assertIn("write `import weft_fabric as weft`", done.stderr)
+
     def test_without_libfabric_there_are_update_files(self):
         (Path(self.folder.name) / "libfabric.so.1").touch()
         code = """
-import io, support, weft
+import io, support, weft_fabric as weft
 base, target = support.weights(), support.weights()
 support.change(target, 1)
 file = io.BytesIO()

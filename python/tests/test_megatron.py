@@ -22,8 +22,8 @@ try:
 except ImportError:
     support.skip("torch is missing (Debian: python3-torch)")
 
-import weft  # noqa: E402
-import weft.megatron  # noqa: E402
+import weft_fabric as weft  # noqa: E402
+import weft_fabric.megatron  # noqa: E402
 
 RECORDED = support.ROOT / "python" / "tests" / "megatron_bridge_0.3.1.json"
 WORLD = 4

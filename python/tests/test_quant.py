@@ -15,11 +15,11 @@ import support
 from make_quant_golden import bell, patterns
 from support import BOUND, quiet
 
-import weft
-import weft.quant
-from weft import _binding
-from weft.quant import RULES, Recast, _numpy, _rules
-from weft.quant._tensor import CastTensor
+import weft_fabric as weft
+import weft_fabric.quant
+from weft_fabric import _binding
+from weft_fabric.quant import RULES, Recast, _numpy, _rules
+from weft_fabric.quant._tensor import CastTensor
 
 GOLDEN = json.loads(Path(__file__).with_name("quant_golden.json").read_text())
 PATTERNS = "model.layers.*_proj.weight"
@@ -38,7 +38,7 @@ def by_numpy(bits, rule):
 
 def by_torch(bits, rule):
     """As on a device, here in host memory."""
-    from weft.quant import _torch
+    from weft_fabric.quant import _torch
 
     return tuple(part.numpy() for part in parts_of(cast_tensor(_torch, as_torch(bits), rule)))
 
@@ -172,7 +172,7 @@ class Changes(unittest.TestCase):
     def kits(self):
         yield _numpy, lambda bits: bits.view(np.int16)
         if has_fp8():
-            from weft.quant import _torch
+            from weft_fabric.quant import _torch
 
             yield _torch, as_torch
 
@@ -339,7 +339,7 @@ class Fleet(unittest.TestCase):
     @unittest.skipUnless(has_fp8(), "a torch with float8_e4m3fn is missing")
     def test_a_trainer_that_casts_by_torch(self):
         """As on a device, here in host memory."""
-        from weft.quant import _torch
+        from weft_fabric.quant import _torch
 
         with mock.patch.object(weft.quant, "_kit", lambda view, x: _numpy if isinstance(x, weft.Typed) else _torch):
             with mock.patch.object(weft.quant.Cast, "__init__", by_parameters(weft.quant.Cast.__init__)):

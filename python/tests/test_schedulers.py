@@ -8,7 +8,7 @@ import unittest
 
 import support
 
-import weft
+import weft_fabric as weft
 
 CONF = support.ROOT / "conf"
 

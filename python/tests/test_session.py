@@ -10,7 +10,7 @@ import numpy as np
 import support
 from support import BOUND, arrays, change, pair, quiet, same, site, take, weights
 
-import weft
+import weft_fabric as weft
 
 
 class Identity(unittest.TestCase):
@@ -162,7 +162,7 @@ class Identity(unittest.TestCase):
     def test_over_libfabric_between_two_processes(self):
         trained = weights()
         code = """
-import sys, json, support, weft
+import sys, json, support, weft_fabric as weft
 served = support.weights()
 with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b", served, log=support.quiet) as rollout:
     print(json.dumps({"root": support.take(rollout, 3).root, "digest": weft.digest(served)}))

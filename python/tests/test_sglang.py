@@ -28,7 +28,7 @@ try:
 except ImportError:
     support.skip("torch is missing (Debian: python3-torch)")
 
-import weft  # noqa: E402
+import weft_fabric as weft  # noqa: E402
 
 UPDATER = "sglang.srt.model_executor.model_runner_components.weight_updater"
 SITE = """
@@ -146,7 +146,7 @@ class Engine:
         self.flushed = 0
         self.updaters = [
             updater(tp_rank=0, device="cpu", gpu_id=0, model_config=None, get_model=lambda model=model: model,
-                    custom_weight_loaders=["weft.adapters.sglang.load"], update_model_fields=None,
+                    custom_weight_loaders=["weft_fabric.adapters.sglang.load"], update_model_fields=None,
                     recapture_cuda_graph=None, get_model_runner=None) for model in models
         ]  # fmt: skip
 
@@ -176,7 +176,7 @@ class Loader(unittest.TestCase):
     def setUpClass(cls):
         if not importlib.util.find_spec("sglang"):
             stand_in()
-        from weft.adapters import sglang
+        from weft_fabric.adapters import sglang
 
         cls.weft = sglang
         cls.updater = importlib.import_module(UPDATER)

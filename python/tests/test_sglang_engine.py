@@ -1,4 +1,4 @@
-"""weft.adapters.sglang in a real SGLang engine, on the host's cores, in the environment of tools/run-sglang.
+"""weft_fabric.adapters.sglang in a real SGLang engine, on the host's cores, in the environment of tools/run-sglang.
 
 test_sglang_engine.py dense FOLDER    plays the judge: an engine that loads a checkpoint, and prints a line "said JSON"
 """
@@ -19,7 +19,7 @@ if importlib.util.find_spec("sglang") is None:
 
 import vllm_engine as models  # noqa: E402
 
-import weft  # noqa: E402
+import weft_fabric as weft  # noqa: E402
 
 OPTIONS = {
     "device": "cpu",
@@ -66,14 +66,14 @@ def plug_in(folder):
     info = Path(folder) / "entry" / "weft-0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nweft = weft.adapters.sglang:register\n")
+    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nweft = weft_fabric.adapters.sglang:register\n")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(info.parent), os.environ.get("PYTHONPATH", "")])
     sys.path.insert(0, str(info.parent))
 
 
 class InSglang(unittest.TestCase):
     def test_tokens_and_logprobs_are_those_of_a_dense_load(self):
-        import weft.adapters.sglang as adapter
+        import weft_fabric.adapters.sglang as adapter
 
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)

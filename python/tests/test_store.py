@@ -10,7 +10,7 @@ import numpy as np
 import support
 from support import arrays, change, same, weights
 
-import weft
+import weft_fabric as weft
 
 
 class Stores(unittest.TestCase):

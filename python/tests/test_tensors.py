@@ -13,8 +13,8 @@ import numpy as np
 import support
 from support import change, pair, quiet, site, take
 
-import weft
-from weft import _binding, _dlpack, _dtypes, _layout, _library, _tensors
+import weft_fabric as weft
+from weft_fabric import _binding, _dlpack, _dtypes, _layout, _library, _tensors
 
 
 class Cuda:

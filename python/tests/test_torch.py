@@ -6,8 +6,8 @@ import sys
 import tempfile
 import unittest
 import warnings
-from unittest import mock
 from pathlib import Path
+from unittest import mock
 
 import support
 from support import BOUND, quiet, site
@@ -17,9 +17,9 @@ try:
 except ImportError:
     support.skip("torch is missing (Debian: python3-torch)")
 
-import weft  # noqa: E402
-import weft.torch  # noqa: E402
-from weft import _dtypes, _tensors  # noqa: E402
+import weft_fabric as weft  # noqa: E402
+import weft_fabric.torch  # noqa: E402
+from weft_fabric import _dtypes, _tensors  # noqa: E402
 
 
 class Model(torch.nn.Module):
@@ -394,7 +394,7 @@ class Readers(unittest.TestCase):
     def test_torch_is_imported_only_where_it_is_used(self):
         import subprocess
 
-        code = "import sys, weft; sys.exit('torch' in sys.modules)"
+        code = "import sys, weft_fabric; sys.exit('torch' in sys.modules)"
         self.assertEqual(subprocess.run([sys.executable, "-B", "-c", code]).returncode, 0)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import support
 from support import arrays, change, same, weights
 
-import weft
+import weft_fabric as weft
 
 
 class Files(unittest.TestCase):

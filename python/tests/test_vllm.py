@@ -1,4 +1,4 @@
-"""weft.vllm by a stand-in for vLLM: its workers' contract, processes that move together, caches, sleep and refusals."""
+"""weft_fabric.vllm by a stand-in for vLLM: its workers' contract, processes that move together, caches, sleep and refusals."""
 
 import asyncio
 import contextlib
@@ -11,9 +11,9 @@ import support
 import vllm_standin
 from support import BOUND, quiet
 
-import weft
-import weft.vllm
-from weft.vllm import _follow, _group, _refusals
+import weft_fabric as weft
+import weft_fabric.vllm
+from weft_fabric.vllm import _follow, _group, _refusals
 
 
 def weights(seed=0):

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import support
 
-import weft
-from weft.vllm import _boxes, _placement
-from weft.vllm._boxes import Copy
+import weft_fabric as weft
+from weft_fabric.vllm import _boxes, _placement
+from weft_fabric.vllm._boxes import Copy
 
 TABLES = Path(__file__).with_name("vllm_tables.json")
 

@@ -1,4 +1,4 @@
-"""weft.vllm in real vLLM, a CPU build that tools/run-vllm installs. The scenes are in vllm_engine.py.
+"""weft_fabric.vllm in real vLLM, a CPU build that tools/run-vllm installs. The scenes are in vllm_engine.py.
 
 test_vllm_engine.py --record    writes vllm_tables.json anew
 """

@@ -9,9 +9,9 @@ try:
 except ImportError:
     support.skip("torch is missing (Debian: python3-torch)")
 
-import weft  # noqa: E402
-from weft.vllm import _placement  # noqa: E402
-from weft.vllm._recorder import StandIn, record  # noqa: E402
+import weft_fabric as weft  # noqa: E402
+from weft_fabric.vllm import _placement  # noqa: E402
+from weft_fabric.vllm._recorder import StandIn, record  # noqa: E402
 
 SHAPES = {
     "embed": (10, 6),

@@ -17,8 +17,8 @@ import numpy as np
 import support
 from support import BOUND, change, pair, quiet, site, take, weights
 
-import weft
-from weft import _aside, _library, _session, _wait
+import weft_fabric as weft
+from weft_fabric import _aside, _library, _session, _wait
 
 SOON = 20.0  # seconds: far more than a slice, far less than any of the waits
 
@@ -310,7 +310,7 @@ class Processes(unittest.TestCase):
 
     def test_a_forked_child_is_refused_and_the_parent_goes_on(self):
         done = self.run_code("""
-import os, sys, support, weft
+import os, sys, support, weft_fabric as weft
 trained, served = support.weights(), support.weights()
 with support.pair(trained, served) as (trainer, rollout):
     child = os.fork()
@@ -334,7 +334,7 @@ print("well")
 
     def test_a_forked_child_opens_its_own(self):
         done = self.run_code("""
-import os, support, weft
+import os, support, weft_fabric as weft
 trained = support.weights()
 with weft.Trainer(support.site(), trained, log=support.quiet) as trainer:
     child = os.fork()
@@ -351,7 +351,7 @@ print("well")
         for ending in ("", "sys.exit(0)", "raise SystemExit(0)"):
             done = self.run_code(
                 f"""
-import sys, threading, support, weft
+import sys, threading, support, weft_fabric as weft
 trainer = weft.Trainer(support.site(), support.weights(), log=lambda level, line: None)
 rollout = weft.Rollout(support.site(trainer), "a", support.weights(), log=print)
 rollout.ring = rollout
@@ -379,7 +379,7 @@ print("end", flush=True)
         done = self.run_code("""
 import signal
 before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-import os, weft
+import os, weft_fabric as weft
 weft.providers()
 signal.signal(signal.SIGTERM, lambda *a: print("terminated"))
 os.kill(os.getpid(), signal.SIGTERM)

@@ -53,7 +53,7 @@ def environment(folder):
     info = Path(folder) / "entry" / "weft-0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[vllm.general_plugins]\nweft = weft.vllm:register\n")
+    (info / "entry_points.txt").write_text("[vllm.general_plugins]\nweft = weft_fabric.vllm:register\n")
     path = [str(info.parent), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
@@ -172,13 +172,14 @@ def ask(llm):
 
 
 def trainer_of(weights, provider, **keys):
-    import weft
+    import weft_fabric as weft
 
     return weft.Trainer(weft.Site(SITE.format(provider=provider), keys), weights, log=support.quiet)
 
 
 def follower_of(llm, trainer, provider, peer="a", caches="reset", **keys):
-    import weft.vllm
+    import weft_fabric as weft
+    import weft_fabric.vllm
 
     overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn", **keys}
     return weft.vllm.follow(llm, SITE.format(provider=provider), peer, caches=caches, overrides=overrides)
@@ -272,7 +273,8 @@ async def _running(folder):
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    import weft.vllm
+    import weft_fabric as weft
+    import weft_fabric.vllm
 
     config = config_of("dense")
     weights = weights_of(config)
@@ -320,7 +322,7 @@ async def _running(folder):
 
 def scene_refusals(folder):
     """What the real engine refuses by name."""
-    import weft
+    import weft_fabric as weft
 
     result = {}
     os.environ["WEFT_VLLM_CPU"] = os.environ.get("KEEP", "")

@@ -55,7 +55,8 @@ class Alone:
 
     def __init__(self, weights, trainer, provider):
         import support
-        import weft
+
+        import weft_fabric as weft
 
         keys = {"trainer.listen": trainer.stats().listen, **MEMORY}
         site = weft.Site(scenes.SITE.format(provider=provider), keys)
@@ -130,7 +131,8 @@ async def _stands(folder):
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    import weft.vllm
+    import weft_fabric as weft
+    import weft_fabric.vllm
 
     weights, path = model(folder)
     options = {**scenes.OPTIONS, "weight_transfer_config": {"backend": "weft"}}

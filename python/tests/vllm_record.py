@@ -27,8 +27,8 @@ def _recorded(rank, size, path, experts, shapes, port, queue):
     from vllm.model_executor.model_loader.utils import initialize_model
     from vllm.utils.torch_utils import set_default_torch_dtype
 
-    import weft
-    from weft.vllm._recorder import record
+    import weft_fabric as weft
+    from weft_fabric.vllm._recorder import record
 
     os.environ["VLLM_DIST_IDENT"] = str(port)
     config = EngineArgs(

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from weft.vllm._boxes import Copy
-from weft.vllm._core import Core, Init, Update
-from weft.vllm._worker import attach
+from weft_fabric.vllm._boxes import Copy
+from weft_fabric.vllm._core import Core, Init, Update
+from weft_fabric.vllm._worker import attach
 
 SHAPES = {"q": (8, 6), "k": (4, 6), "v": (4, 6), "o": (6, 8), "norm": (6,)}
 CUTS = {"cut.rows.tensors": "q, k, v", "cut.rows.rows": 2, "cut.o.tensors": "o", "cut.o.columns": 2,
@@ -84,7 +84,7 @@ class Model:
 
 
 class Engine:
-    """weft.vllm._engine.Engine without vLLM."""
+    """weft_fabric.vllm._engine.Engine without vLLM."""
 
     def __init__(self, model, ranks):
         self.core = Core(

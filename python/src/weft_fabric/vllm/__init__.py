@@ -25,7 +25,7 @@ def register() -> None:
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
     if "weft" not in WeightTransferEngineFactory._registry:
-        WeightTransferEngineFactory.register_engine("weft", "weft.vllm._engine", "Engine")
+        WeightTransferEngineFactory.register_engine("weft", "weft_fabric.vllm._engine", "Engine")
     kept = os.environ.get("WEFT_VLLM_CPU", "")
     if kept not in ("", "keep"):
         raise ValueError(f"WEFT_VLLM_CPU={kept}: the value is keep, or none")

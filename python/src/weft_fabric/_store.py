@@ -39,7 +39,7 @@ class Store:
     """The versions of a folder (docs/STORE.md): of `[trainer] store`, of `weft put`, or of put(). One thread at a time
     calls it. Close it, or use it in a `with` block.
 
-    >>> import tempfile, numpy, weft
+    >>> import tempfile, numpy, weft_fabric as weft
     >>> old = {"w": numpy.zeros(1000, numpy.float32)}
     >>> new = {"w": numpy.ones(1000, numpy.float32)}
     >>> folder = tempfile.TemporaryDirectory()

@@ -26,7 +26,7 @@ from ..vllm._core import Core, Init, Update
 from ..vllm._group import Alone, Ranks, label
 from ..vllm._recorder import record
 
-LOADER = "weft.adapters.sglang.load"
+LOADER = "weft_fabric.adapters.sglang.load"
 _TARGET = "sglang.srt.model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_tensor"
 _PLAIN_METHODS = ("UnquantizedLinearMethod", "UnquantizedEmbeddingMethod")  # leave weights as the loader put them
 _AGREE_S = 60  # how long a process may be late when all agree

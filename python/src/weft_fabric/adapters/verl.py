@@ -4,7 +4,7 @@ In verl's configuration, of actor and rollout:
 
     checkpoint_engine:
       backend: weft
-      custom_backend_module: weft.adapters.verl
+      custom_backend_module: weft_fabric.adapters.verl
       engine_kwargs: {weft: {site: /etc/weft/site.ini}}
 
 Sessions stay open from step to step. Each rollout worker has the model in host memory, and hands all of it to its

@@ -129,7 +129,7 @@ class UpdateFile:
     """An update file: a path, or the bytes of one. Opening proves both ends of the file whole; reading proves frames.
     Close it, or use it in a `with` block.
 
-    >>> import io, numpy, weft
+    >>> import io, numpy, weft_fabric as weft
     >>> old = {"w": numpy.zeros(1000, numpy.float32)}
     >>> new = {"w": numpy.ones(1000, numpy.float32)}
     >>> file = io.BytesIO()

@@ -4,9 +4,9 @@ In NeMo-RL's configuration:
 
     policy:
       generation:
-        refit_transport: "weft.adapters.nemo_rl:WeftCheckpointEngine"
+        refit_transport: "weft_fabric.adapters.nemo_rl:WeftCheckpointEngine"
         refit_cfg:
-          "weft.adapters.nemo_rl:WeftCheckpointEngine": {site: /etc/weft/site.ini}
+          "weft_fabric.adapters.nemo_rl:WeftCheckpointEngine": {site: /etc/weft/site.ini}
 
 Sessions stay open from refit to refit. Each rollout worker has the model in host memory, and hands all of it to its
 engine as NeMo-RL's other checkpoint engines do.

@@ -9,7 +9,7 @@ from ._aside import aside
 from ._layout import Layout
 from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Update
-from ._session import Log, Session, _bytes_of, _boxes
+from ._session import Log, Session, _boxes, _bytes_of
 
 
 class Trainer(Session):
@@ -26,7 +26,7 @@ class Trainer(Session):
     source         number of this source, for the address in the site's [source.R]
     log            `log(level, line)` gets the lines of the log inside events() and close(); None: standard error
 
-    >>> import numpy, weft
+    >>> import numpy, weft_fabric as weft
     >>> weights = {"layer.weight": numpy.zeros((256, 256), numpy.float32)}
     >>> site = weft.Site("[trainer]\\nlisten = 127.0.0.1:0\\n[peer.a]\\n", {"peers.provider": "loop"})
     >>> with weft.Trainer(site, weights) as trainer:

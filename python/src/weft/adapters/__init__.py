@@ -1,1 +1,0 @@
-"""weft as the transport of a framework: weft.adapters.verl, .nemo_rl and .sglang. Each imports its framework."""
