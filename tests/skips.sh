@@ -31,8 +31,8 @@ for tier in short full; do
     judge $tier allowed 'release: integration.net_cut: skipped: network namespaces are not allowed here: unshare failed'
     judge $tier allowed 'release: unit.host_sets: skipped inside: avx512_equals_portable avx512_equals_portable'
     judge $tier allowed 'tools/run-gpu: skipped: no NVIDIA device: libcuda.so.1 cannot be opened'
-    judge $tier allowed 'release: python.torch: skipped: torch is missing (Debian: python3-torch)'
-    judge $tier allowed 'release: python.docs: skipped inside: test_from_a_torch_trainer'
+    judge $tier refused 'release: python.torch: skipped: torch is missing (tools/run-tests installs it)'
+    judge $tier refused 'release: python.docs: skipped inside: test_from_a_torch_trainer'
     judge $tier refused 'release: python.docs: skipped inside: test_from_a_numpy_trainer'
     judge $tier refused 'release: python.waits: skipped: cffi for /usr/bin/python3 is missing (Debian: python3-cffi, python3-numpy)'
     judge $tier allowed 'libfabric2: skipped: libfabric 2: this system has no apt'
@@ -42,10 +42,12 @@ judge full refused 'release: property.huge: skipped inside: through_a_file throu
 judge short allowed 'release: differential.safetensors: skipped: a long form, which runs with WEFT_FULL=1'
 judge full refused 'release: differential.safetensors: skipped: a long form, which runs with WEFT_FULL=1'
 judge full allowed 'clang: property.huge: skipped inside: through_a_file through_a_file'
-missing=' images isa hipcc '
+missing=' images isa hipcc torch '
 judge full allowed "release: integration.cli_device_weights: skipped: this build has no image for the tests' devices (Debian: clang-22, lld-22)"
 judge full allowed 'release: isa.images: skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)'
 judge full allowed 'tools/run-hipcc: skipped: no hipcc (Debian: hipcc libamdhip64-dev)'
+judge full allowed 'release: python.torch: skipped: torch is missing (tools/run-tests installs it)'
+judge full allowed 'release: python.docs: skipped inside: test_from_a_torch_trainer'
 [ -z "$(weft_skips_unexpected short </dev/null)" ] || { echo "FAIL: nothing is skipped, and yet something is told" && exit 1; }
 
 # A command of a package that a bare Debian lacks is named by setup.sh.

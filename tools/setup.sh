@@ -3,11 +3,13 @@
 
 WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
+WEFT_TORCH=torch==2.13.0
 
 # tier, Debian package, how to see that it is there: "command NAME [NAME]", "header PATH [PATH]" (any of them will do)
-# "runtime NAME" (of clang), "module NAME" (of Python) or "python NAME" (a module that Debian's own Python has). The tiers images, isa, hipcc and full are wishes: without them
-# no image for AMD devices is built, its machine code is not run by the tests, the kernels are not compiled against ROCm's
-# headers, or safetensors files are not read beside Python.
+# "runtime NAME" (of clang), "module NAME" (of Python), "python NAME" (a module that Debian's own Python has) or
+# "environment NAME" (of weft_environment, and no package). The tiers images, isa, hipcc and torch are wishes: without
+# them no image for AMD devices is built, its machine code is not run by the tests, the kernels are not compiled against
+# ROCm's headers, or torch is not tested and safetensors files are not read beside Python.
 WEFT_PACKAGES='
 build  gcc              command cc
 build  libc6-dev        header stdio.h
@@ -28,6 +30,7 @@ test   pkg-config       command pkg-config
 test   python3          command python3
 test   python3-cffi     python cffi
 test   python3-numpy    python numpy
+test   python3-venv     python ensurepip
 test   zstd             command zstd
 test   openssl          command openssl
 test   curl             command curl
@@ -38,12 +41,12 @@ isa    llvm-22          command llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 
 hipcc  hipcc            command hipcc
 hipcc  libamdhip64-dev  header hip/hip_runtime.h
 bench  gnuplot-nox      command gnuplot
+torch  build-python     environment build-python
 ci     clang            command clang
 ci     libclang-rt-dev  runtime fuzzer
 ci     clang-format     command clang-format
 ci     clang-tidy       command clang-tidy
 ci     git              command git
-full   python3-venv     module ensurepip
 '
 
 weft_say()
@@ -59,7 +62,7 @@ weft_stop() # weft_stop CODE TEXT...
     exit "$code"
 }
 
-weft_present() # weft_present command NAME... | header PATH... | runtime NAME | module NAME | python NAME
+weft_present() # weft_present command NAME... | header PATH... | runtime NAME | module NAME | python NAME | environment NAME
 {
     local kind=$1 path
     shift
@@ -73,12 +76,16 @@ weft_present() # weft_present command NAME... | header PATH... | runtime NAME | 
         [ -e "$(clang -print-file-name="libclang_rt.$1-$(uname -m).a" 2>/dev/null)" ]
         return
     fi
+    if [ "$kind" = environment ]; then
+        [ -e "$WEFT_ROOT/$1/whole" ]
+        return
+    fi
     if [ "$kind" = module ]; then
         python3 -c "import $1" 2>/dev/null
         return
     fi
     if [ "$kind" = python ]; then
-        "$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)" -c "import $1" 2>/dev/null
+        "$(weft_python)" -c "import $1" 2>/dev/null
         return
     fi
     for path in "$@"; do
@@ -144,6 +151,41 @@ weft_apt() # weft_apt PACKAGE...
     tail -n 15 "$log" >&2
     rm -f "$log"
     return 1
+}
+
+# A virtual environment of Python with packages of PyPI, made once: FOLDER/whole names what it has. Where that cannot be had
+# the last line printed says why.
+weft_environment() # weft_environment FOLDER GIBIBYTES PIP_ARGUMENTS...
+{
+    local folder=$1 room=$2 free
+    shift 2
+    [ "$(cat "$folder/whole" 2>/dev/null)" != "$*" ] || return 0
+    free=$(df -Pk "$WEFT_ROOT" | awk 'NR == 2 { print int($4 / 1048576) }')
+    [ "$free" -ge "$room" ] || { echo "takes $room GiB of disk, and $free are free" && return 1; }
+    rm -rf "$folder"
+    mkdir -p "$(dirname "$folder")"
+    if ! { "$(weft_python)" -m venv "$folder" && "$folder/bin/python" -m pip install -q "$@"; } >"$folder.log" 2>&1; then
+        rm -rf "$folder"
+        echo "cannot be installed: $(tail -n 1 "$folder.log")"
+        return 1
+    fi
+    echo "$*" >"$folder/whole"
+}
+
+# Debian's own Python, which python3-venv is for, else any.
+weft_python()
+{
+    [ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3
+}
+
+# The environment that the tests of the Python package run in (cmake/python.cmake): without it those of torch and Ray are
+# skipped. Torch is the one that tools/run-vllm's vLLM was built for.
+weft_python_wish()
+{
+    local why
+    [ ! -e "$WEFT_ROOT/build-python/whole" ] && weft_say "installing $WEFT_TORCH and Ray into build-python (5 GB, once)"
+    why=$(weft_environment "$WEFT_ROOT/build-python" 8 "$WEFT_TORCH" numpy cffi safetensors ray) ||
+        weft_say "going on without torch and what needs it: $why"
 }
 
 # Runs a command with its output in a file, which is shown only when the command fails.

@@ -57,11 +57,11 @@ class Documents(unittest.TestCase):
     def test_from_a_numpy_trainer(self):
         self.play("numpy_trainer.py", "numpy_rollout.py")
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (tools/run-tests installs it)")
     def test_from_a_torch_trainer(self):
         self.play("torch_trainer.py", "torch_rollout.py")
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (tools/run-tests installs it)")
     def test_adapters_of_lora(self):
         self.play("lora_trainer.py", "lora_rollout.py")
 

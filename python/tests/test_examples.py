@@ -14,7 +14,7 @@ import support
 try:
     import torch
 except ImportError:
-    support.skip("torch is missing (Debian: python3-torch)")
+    support.skip("torch is missing (tools/run-tests installs it)")
 
 EXAMPLE = support.ROOT / "examples" / "rl_loop.py"
 UNDER_RAY = support.ROOT / "examples" / "ray_loop.py"

@@ -20,7 +20,7 @@ import support
 try:
     import torch
 except ImportError:
-    support.skip("torch is missing (Debian: python3-torch)")
+    support.skip("torch is missing (tools/run-tests installs it)")
 
 import weft_fabric as weft  # noqa: E402
 import weft_fabric.megatron  # noqa: E402

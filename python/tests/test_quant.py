@@ -388,7 +388,7 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no fp8 set"):
             weft.quant.part(weft.Layout({"w": np.zeros(4)}), "fp8")
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (tools/run-tests installs it)")
     def test_tensors_of_torch(self):
         import torch
 
@@ -405,7 +405,7 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(weft.TensorError, "on the device meta"):
             weft.quant.Cast({"w": torch.empty((4, 4), device="meta", dtype=torch.bfloat16)}, "fp8-tensor-f32/1", "w")
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (tools/run-tests installs it)")
     def test_a_view_whose_tensor_got_other_memory_is_named(self):
         import torch
 
