@@ -1,12 +1,14 @@
-# The Python package in python/: its wheel, which scikit-build-core has this build make, and its tests.
+# The Python package in python/: its wheel, which scikit-build-core has this build make by pyproject.toml, and its tests.
 if(SKBUILD)
     # One file of one name, because a wheel holds no symbolic links.
     set_property(TARGET weft PROPERTY VERSION)
     set_property(TARGET weft PROPERTY SOVERSION)
     set_target_properties(weft PROPERTIES NO_SONAME ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF)
     install(TARGETS weft LIBRARY DESTINATION weft_fabric COMPONENT python)
+    install(PROGRAMS $<TARGET_FILE:weft_command> DESTINATION weft_fabric RENAME weft-fabric COMPONENT python)
+    install(DIRECTORY conf DESTINATION weft_fabric COMPONENT python)
 endif()
-add_custom_target(weft_python DEPENDS weft) # for ninja the target weft is the command's file
+add_custom_target(weft_python DEPENDS weft weft_command) # for ninja the target weft is the command's file
 
 # The environment of tools/run-tests, which has torch; the interpreter that the packages of tools/setup.sh are for; else
 # whichever has them.
@@ -37,6 +39,6 @@ foreach(script ${scripts})
     add_test(NAME python.${name} COMMAND ${weft_interpreter} -B -X dev ${script})
     weft_test_properties(python.${name} python)
     set_property(TEST python.${name} APPEND PROPERTY ENVIRONMENT PYTHONPATH=${PROJECT_SOURCE_DIR}/python/src
-        WEFT_LIBRARY=$<TARGET_FILE:weft>)
+        WEFT_LIBRARY=$<TARGET_FILE:weft> WEFT_COMMAND=$<TARGET_FILE:weft_command>)
 endforeach()
-set_tests_properties(python.cycles PROPERTIES TIMEOUT 1500)
+set_tests_properties(python.cycles python.wheel PROPERTIES TIMEOUT 1500)

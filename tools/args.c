@@ -360,9 +360,20 @@ const char *weft_args_name(weft_option option)
     return rows[i].name;
 }
 
+/* A table's text says `weft`. The wheel has the command under another name. */
+static void print_called(const char *text)
+{
+    static const char again[] = "\n       weft ";
+    for (const char *line; (line = strstr(text, again)); text = line + sizeof again - 1)
+        printf("%.*s\n       %s ", (int)(line - text), text, program_invocation_short_name);
+    fputs(text, stdout);
+}
+
 void weft_args_help(const weft_verb *verb)
 {
-    printf("weft %s %s\n\n%s.\n\n", verb->name, verb->synopsis, verb->summary);
+    printf("%s %s ", program_invocation_short_name, verb->name);
+    print_called(verb->synopsis);
+    printf("\n\n%s.\n\n", verb->summary);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (!row_taken(verb, &rows[i]))
             continue;

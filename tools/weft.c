@@ -1,4 +1,5 @@
 /* weft.c - the command: a table of verbs. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,13 +93,15 @@ static const weft_verb verbs[] = {
 
 static void print_help(void)
 {
+    const char *called = program_invocation_short_name;
     printf("weft keeps rollouts bit-identical with their trainer by sending only the weights that changed.\n\n");
     for (size_t i = 0; i < VERB_COUNT; i++)
-        printf("  weft %-8s %s\n", verbs[i].name, verbs[i].summary);
-    printf("\nweft VERB --help lists a verb's options; weft --version prints the version.\ntrainer, rollout and demo "
+        printf("  %s %-8s %s\n", called, verbs[i].name, verbs[i].summary);
+    printf("\n%s VERB --help lists a verb's options; %s --version prints the version.\ntrainer, rollout and demo "
            "never wait for a reader of their output: while a pipe is full, whole lines are dropped\nand counted on "
            "standard error. A closed pipe is reported there once and changes no exit code.\nExit codes: 0 done, 1 "
-           "failed while working, 2 wrong use or bad configuration, 3 verification failed.\n");
+           "failed while working, 2 wrong use or bad configuration, 3 verification failed.\n",
+           called, called);
 }
 
 static const char *verb_name(const void *user, size_t index)
