@@ -43,7 +43,7 @@ weft_status weft_bench_planes_count(const weft_bench_bytes *file, const weft_lay
 
 /* ---- other methods */
 
-#define WEFT_BENCH_RIVALS 4u
+#define WEFT_BENCH_RIVALS 5u
 
 typedef struct weft_bench_rival {
     const char *name;

@@ -4,6 +4,8 @@
  *   16-bit gaps + zstd       gaps between positions as u16, 0xffff passing over as many; new elements under zstd
  *   LEB128 gaps + value      gaps in bytes of 7 bits (Protocol Buffers' varints), new elements after them
  *   zstd of the XOR          old and new weights XORed, under zstd
+ *   Rice by old exponent     gaps among the weights of one old exponent, and steps between bit patterns, both Rice
+ * coded with a parameter an exponent (the form of PULSE's patches, version 3)
  *
  * They share one comparison of both streams, four words at a time; zstd runs at its default level. */
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "bench/codec/codec.h"
+#include "bench/codec/rice.h"
 #include "tools/output.h"
 
 #define PASS       UINT16_C(0xffff) /* a 16-bit gap that is none: so many elements on */
@@ -190,6 +193,98 @@ static weft_status xor_decode(bench *b)
     return WEFT_OK;
 }
 
+/* ---- Rice by old exponent */
+
+#define CLASSES    256u
+#define CLASS_HEAD 6u /* changes, and the parameters of gaps and steps */
+
+static unsigned class_of(uint16_t bits)
+{
+    return bits >> 7 & 0xff;
+}
+
+/* Bit patterns as integers that grow with the value. */
+static int32_t order_of(uint16_t bits)
+{
+    return bits & 0x8000 ? -(int32_t)(bits & 0x7fff) - 1 : bits;
+}
+
+/* Gaps and steps by class, in the scratch memory: `first` is where those of a class begin. */
+static void classes_fill(const bench *b, uint32_t *gap, uint32_t *step, uint64_t next[CLASSES])
+{
+    uint32_t since[CLASSES] = {0};
+    for (uint64_t i = 0; i < b->elements; i++) {
+        const unsigned class = class_of(b->before[i]);
+        if (b->before[i] == b->after[i]) {
+            since[class]++;
+            continue;
+        }
+        const int32_t by = order_of(b->after[i]) - order_of(b->before[i]);
+        gap[next[class]] = since[class];
+        step[next[class]++] = by < 0 ? 2 * (uint32_t)-by - 1 : 2 * (uint32_t)by;
+        since[class] = 0;
+    }
+}
+
+static weft_status classes_encode(bench *b)
+{
+    uint64_t next[CLASSES], count[CLASSES] = {0}, first = 0;
+    changes_list(b);
+    for (uint64_t i = 0; i < b->changed; i++)
+        count[class_of(b->before[b->position[i]])]++;
+    for (unsigned c = 0; c < CLASSES; first += count[c++])
+        next[c] = first;
+    uint32_t *gap = (void *)b->scratch.data, *step = b->position;
+    classes_fill(b, gap, step, next);
+    bits out = {.data = b->coded.data, .at = 8 * CLASS_HEAD * CLASSES};
+    for (unsigned c = 0; c < CLASSES; c++) {
+        const uint32_t changes = (uint32_t)count[c];
+        const uint8_t low[2] = {rice_best(gap + next[c] - changes, changes),
+                                rice_best(step + next[c] - changes, changes)};
+        memcpy(b->coded.data + CLASS_HEAD * c, &changes, 4);
+        memcpy(b->coded.data + CLASS_HEAD * c + 4, low, 2);
+        for (uint64_t i = next[c] - changes; i < next[c]; i++) {
+            rice_put(&out, gap[i], low[0]);
+            rice_put(&out, step[i], low[1]);
+        }
+    }
+    b->coded.used = (out.at + 7) / 8;
+    return WEFT_OK;
+}
+
+static uint16_t stepped(uint16_t bits, uint32_t step)
+{
+    const int32_t by = step & 1 ? -(int32_t)(step / 2 + 1) : (int32_t)(step / 2), order = order_of(bits) + by;
+    return order < 0 ? (uint16_t)(0x8000 | (uint16_t)(-order - 1)) : (uint16_t)order;
+}
+
+static weft_status classes_decode(bench *b)
+{
+    uint64_t next[CLASSES], end[CLASSES], first = 0;
+    uint32_t *gap = (void *)b->scratch.data, *step = b->position, left[CLASSES];
+    bits in = {.data = b->coded.data, .at = 8 * CLASS_HEAD * CLASSES};
+    for (unsigned c = 0; c < CLASSES; c++) {
+        const uint8_t *head = b->coded.data + CLASS_HEAD * c;
+        uint32_t changes;
+        memcpy(&changes, head, 4);
+        next[c] = first;
+        end[c] = first + changes;
+        for (; first < end[c]; first++) {
+            gap[first] = rice_get(&in, head[4]);
+            step[first] = rice_get(&in, head[5]);
+        }
+        left[c] = next[c] < end[c] ? gap[next[c]] : UINT32_MAX;
+    }
+    for (uint64_t i = 0; i < b->elements; i++) {
+        const unsigned class = class_of(b->work[i]);
+        if (left[class]-- > 0)
+            continue;
+        b->work[i] = stepped(b->work[i], step[next[class]++]);
+        left[class] = next[class] < end[class] ? gap[next[class]] : UINT32_MAX;
+    }
+    return WEFT_OK;
+}
+
 /* ---- all of them */
 
 typedef struct method {
@@ -203,6 +298,7 @@ static const method methods[] = {
     {"16-bit gaps + zstd of values", gaps_encode, gaps_decode},
     {"LEB128 gaps + value", varint_encode, varint_decode},
     {"zstd of the XOR", xor_encode, xor_decode},
+    {"Rice by old exponent", classes_encode, classes_decode},
 };
 #define METHODS (sizeof methods / sizeof *methods)
 
