@@ -40,7 +40,6 @@ images lld-22           command ld.lld-22 ld.lld-21 ld.lld-20 ld.lld-19 amdclang
 isa    llvm-22          command llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 llvm-objdump-19
 hipcc  hipcc            command hipcc
 hipcc  libamdhip64-dev  header hip/hip_runtime.h
-bench  gnuplot-nox      command gnuplot
 torch  build-python     environment build-python
 ci     clang            command clang
 ci     libclang-rt-dev  runtime fuzzer

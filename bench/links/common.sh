@@ -39,10 +39,3 @@ tables() # the bar's table on standard output
 {
     python3 "$links/tables.py" "$bar" "$results/$bar.jsonl"
 }
-
-# draw NAME: by NAME.gp from the results; into WEFT_PLOTS if that is set, beside the results otherwise
-draw()
-{
-    command -v gnuplot >/dev/null || { echo "no plot: gnuplot is missing (Debian: gnuplot-nox)" >&2 && return 0; }
-    gnuplot -c "$links/$1.gp" "$results" "${WEFT_PLOTS:-$results}/$1.svg"
-}

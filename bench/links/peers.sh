@@ -34,4 +34,3 @@ for count in ${COUNTS:-2 4 8}; do
         --set peers.level=fast "${via[@]}"
 done
 tables
-draw peers

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# T6: fixed bucket sizes beside auto, on 100 Mbit/s and 1 Gbit/s, at round trips of about 0.1 and 10 ms. Draws
-# t6.svg where gnuplot is.
+# T6: fixed bucket sizes beside auto, on 100 Mbit/s and 1 Gbit/s, at round trips of about 0.1 and 10 ms.
 . "$(dirname "$0")/common.sh"
 net_peer near100 rate=100
 net_peer near1000 rate=1000
@@ -14,4 +13,3 @@ for link in ${LINKS:-near100 near1000 far100 far1000}; do
     done
 done
 tables
-draw t6
