@@ -23,6 +23,7 @@ import weft_fabric.torch
 WORDS, PROMPT, LENGTH = 16, 2, 16  # words that the vocabulary, a prompt and a text have
 BATCH = 32  # texts that a batch has
 WIDTH, HEADS, DEPTH = 64, 4, 2
+PRETRAINED = 40  # steps before version 0
 KEPT = 3  # dense copies kept: a batch is never older
 GENERATORS = ("a", "b")
 ENGINE = "b"  # the generator that may be vLLM
@@ -224,11 +225,19 @@ def copy_to(served, policy):
             bits.copy_(master)
 
 
+def pretrain(policy, steps=PRETRAINED):
+    """Stands for the model that RL begins with: steps at a rate that no RL of large models has."""
+    optimizer = torch.optim.Adam(policy.parameters(), 1e-3)
+    for step in range(steps):
+        learn(policy, optimizer, torch.from_numpy(generate(policy, 2_000_000 + step)[0]))
+
+
 def loop(versions, rate, make=Policy, engines=None):
     """Trains for so many versions. Returns a row of figures for each."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # sums in one order, so that equal weights give equal bits
     policy, served, rows = make(), make().bfloat16(), []
+    pretrain(policy)
     optimizer = torch.optim.Adam(policy.parameters(), rate)
     copy_to(served, policy)
     with weft.Trainer(SITE, weft.torch.named_tensors(served)) as trainer:
@@ -284,7 +293,7 @@ def plot(rows, path, kinds):
     at = [row["version"] for row in rows]
     for place, name in enumerate(GENERATORS):
         axes[0].plot(at, [row["pause_ms"][place] for row in rows], label=f"generator {name} ({kinds[place]})")
-    axes[0].set_yscale("log")
+    axes[0].set_ylim(bottom=0)
     axes[0].legend()
     axes[1].plot(at, [row["bytes"] for row in rows], label="weft")
     axes[1].plot(at, [row["dense_bytes"] for row in rows], label="dense")
@@ -292,6 +301,7 @@ def plot(rows, path, kinds):
     axes[1].legend()
     axes[2].plot(at, [max(row["staleness"]) for row in rows])
     axes[3].plot(at, [row["reward"] for row in rows])
+    axes[3].set_ylim(0, 1)
     for axis, title in zip(axes, ("pause (ms)", "bytes of an update", "oldest batch (versions)", "mean reward")):
         axis.set_ylabel(title)
     axes[3].set_xlabel("version")
@@ -304,7 +314,7 @@ def plot(rows, path, kinds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--versions", type=int, default=40, help="versions to publish")
-    parser.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate: a small one changes fewer bits")
+    parser.add_argument("--rate", type=float, default=1e-6, help="Adam's learning rate: a small one changes fewer bits")
     parser.add_argument("--engine", choices=("torch", "vllm"), help="what generator b is: vLLM where it is installed",
                         default="vllm" if importlib.util.find_spec("vllm") else "torch")  # fmt: skip
     parser.add_argument("--out", type=pathlib.Path, help="a folder for figures.json and loop.png")
