@@ -409,21 +409,22 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  * Trainer: copies the weights to the shadow as version options.first_version, and lets peers join. If the trainer's
  * store has these bits, the journal is filled with what leads peers there from the versions around them.
  * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with the version that it holds.
- * A later call with the same layout rebinds: the same bits at new addresses, for engines that move their weights. A
- * rebind checks attachment and flags but does not use them, so that the caller may repeat the first call unchanged. The
- * held version keeps its attachment, which only weft_publish changes. A rebind proves the bits even with
- * WEFT_BIND_EMPTY.
+ * A later call with the same layout rebinds, for weights that moved. A trainer takes new addresses with whatever bits:
+ * the call reads none of them, and the next weft_publish compares them with what was published last. A rollout takes
+ * the same bits at new addresses, and proves them even with WEFT_BIND_EMPTY. A rebind checks attachment and flags but
+ * does not use them, so that the caller may repeat the first call unchanged. The held version keeps its attachment,
+ * which only weft_publish changes.
  *
  * pieces      array of `count` pieces that cover every tensor exactly, in memory that the backend works in. Work that
  *             is queued on the default stream is done first.
  * attachment  opaque bytes that travel with the weights, outside digest and layout hash, or NULL; copied. For
  *             example the raw header of a model file. At most WEFT_ATTACHMENT_MAX bytes.
  * Memory: the weights stay the caller's and must stay valid until close, rebind or weft_unbind.
- * Blocks: for one pass over the weights.
+ * Blocks: for one pass over the weights; a trainer's rebind as weft_unbind.
  * Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY, WEFT_E_SYSTEM (no thread is available),
- * WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE (also: the trainer's store has that version of the run, with
- * other bits), WEFT_E_ARGUMENT (a piece lies outside the backend's memory: the text names tensor and address),
- * WEFT_E_DEVICE. */
+ * WEFT_E_BASE (a rollout's rebind with other bits), WEFT_E_STATE (also: the trainer's store has that version of the
+ * run, with other bits), WEFT_E_ARGUMENT (a piece lies outside the backend's memory: the text names tensor and
+ * address), WEFT_E_TIMEOUT (a trainer's rebind, as weft_unbind), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                                uint64_t attachment_bytes, uint32_t flags);
 
@@ -441,18 +442,19 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
 WEFT_API weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
                                       const void *attachment, uint64_t attachment_bytes, uint32_t flags);
 
-/* Lets go of a rollout's weights, for an engine that gives their memory away while it sleeps.
+/* Lets go of the weights, for an engine that gives their memory away while it sleeps, or a trainer while its rollouts
+ * work.
  *
- * After the call weft touches no weight. The rollout leaves the trainer, and a version that was staged is dropped.
- * weft_held goes on to name the version. A relay's children join another way. weft_bind or weft_bind_blocks binds
- * memory with the same bits again, or with WEFT_BIND_EMPTY memory that holds no model any more. The rollout then joins
- * anew, and gets as one update what it lacks, or a snapshot. A trainer's weights are read in weft_bind and weft_publish
- * alone, so that a trainer needs no such call.
+ * After the call weft touches no weight, and weft_held goes on to name the version.
+ * Trainer: peers stay, join and are served as before, because the shadow has what was published. weft_publish is
+ * refused until weft_bind or weft_bind_blocks binds weights again, with whatever bits.
+ * Rollout: it leaves the trainer, and a version that was staged is dropped. A relay's children join another way.
+ * weft_bind or weft_bind_blocks binds memory with the same bits again, or with WEFT_BIND_EMPTY memory that holds no
+ * model any more. The rollout then joins anew, and gets as one update what it lacks, or a snapshot.
  *
  * Blocks: until a pass over the weights that is under way has ended.
- * Errors: WEFT_E_STATE (no weights were bound, a commit waits for weft_settle), WEFT_E_ARGUMENT (a trainer's),
- * WEFT_E_TIMEOUT and WEFT_E_DEVICE (work on the device that was given up may still read the weights: keep their memory,
- * and call again). */
+ * Errors: WEFT_E_STATE (no weights were bound, a commit waits for weft_settle), WEFT_E_TIMEOUT and WEFT_E_DEVICE (work
+ * on the device that was given up may still read the weights: keep their memory, and call again). */
 WEFT_API weft_status weft_unbind(weft_session *session);
 
 /* Closes the session: says goodbye to the other ends, stops the session's thread and gives everything back in reverse.
@@ -511,9 +513,10 @@ typedef struct weft_publish_options {
  * Blocks: until the device has done the work on the stream, at most ten minutes, and for diff and encode.
  * After WEFT_E_TIMEOUT work that was given up may still read the weights, because a device takes no work back. The late
  * work changes nothing, and its results are dropped. Keep the memory of the weights until a later weft_publish returns
- * WEFT_OK, because that call waits for the late work, or until weft_close returned without a loss of the device.
- * Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream, or other work on the
- * device for longer than `[session] device_deadline`; nothing was published), WEFT_E_DEVICE. */
+ * WEFT_OK, because that call waits for the late work as weft_unbind does, or until weft_close returned without a loss
+ * of the device. Errors: WEFT_E_STATE (not bound, unbound since, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the
+ * stream, or other work on the device for longer than `[session] device_deadline`; nothing was published),
+ * WEFT_E_DEVICE. */
 WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
                                   const weft_publish_options *options, weft_update_info *info);
 

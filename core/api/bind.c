@@ -61,22 +61,15 @@ weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, ui
     return bind_by(session, &by, &(terms){attachment, attachment_bytes, flags});
 }
 
-static weft_status unbind_alone(weft_session *session)
+weft_status weft_unbind(weft_session *session)
 {
     const weft_status status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_unbind");
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    const weft_status unbound = weft_joint_unbind(session->joint);
+    const weft_status unbound =
+        session->trainer ? weft_shadow_unbind(&session->trainer->publisher) : weft_joint_unbind(session->joint);
     weft_session_leave(session, before);
     weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return unbound;
-}
-
-weft_status weft_unbind(weft_session *session)
-{
-    if (session->trainer)
-        return weft_fail(WEFT_E_ARGUMENT,
-                         "weft_unbind: a trainer's weights are read in weft_bind and weft_publish alone");
-    return unbind_alone(session);
 }

@@ -77,17 +77,6 @@ weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob 
     return status;
 }
 
-/* Waits without the lock for what a device may still read. */
-static weft_status rest(weft_session *session)
-{
-    if (!session->backend->rest)
-        return WEFT_OK;
-    pthread_mutex_unlock(&session->lock);
-    const weft_status status = session->backend->rest(session->device);
-    pthread_mutex_lock(&session->lock);
-    return status;
-}
-
 weft_status weft_joint_unbind(weft_joint *joint)
 {
     weft_status status = WEFT_OK;
@@ -99,7 +88,7 @@ weft_status weft_joint_unbind(weft_joint *joint)
         if (joint->ends[i]->current.bound)
             weft_rollout_unbind(joint->ends[i]);
     weft_session_changed(joint->session);
-    return status == WEFT_OK ? rest(joint->session) : status;
+    return status == WEFT_OK ? weft_session_rest(joint->session) : status;
 }
 
 weft_status weft_joint_scrub(weft_joint *joint)

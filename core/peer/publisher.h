@@ -33,8 +33,9 @@ struct weft_publisher {
     weft_peer_table *peers; /* the trainer's: who reads what is published */
     uint64_t run;           /* drawn at open; in each version's name */
     weft_binding weights;   /* the caller's, as bound last */
-    bool bound;
-    bool publishing; /* weft_publish is at work, from diff to hand-over */
+    bool bound;             /* there is a version, and peers may join */
+    bool away;              /* weft_unbind was called since */
+    bool publishing;        /* weft_publish is at work, from diff to hand-over */
     weft_newest newest;
     weft_journal journal;
     weft_history history;

@@ -148,5 +148,8 @@ void weft_session_hand_out(weft_session *session);
 weft_status weft_session_digest(weft_pipeline *window, const weft_binding *binding, uint64_t *digests, uint64_t *root);
 /* Whether weights may be bound there, for the backend. Errors: WEFT_E_ARGUMENT, with the tensor's name. */
 weft_status weft_session_check(const weft_session *session, const weft_binding *binding);
+/* Waits, without the lock, until no work that was given up reads weights any more. Errors: WEFT_E_TIMEOUT,
+ * WEFT_E_DEVICE. */
+weft_status weft_session_rest(weft_session *session);
 
 #endif

@@ -60,6 +60,16 @@ weft_status weft_session_check(const weft_session *session, const weft_binding *
     return WEFT_OK;
 }
 
+weft_status weft_session_rest(weft_session *session)
+{
+    if (!session->backend->rest)
+        return WEFT_OK;
+    pthread_mutex_unlock(&session->lock);
+    const weft_status status = session->backend->rest(session->device);
+    pthread_mutex_lock(&session->lock);
+    return status;
+}
+
 typedef struct digests {
     const weft_binding *binding;
     uint64_t *digests;

@@ -221,6 +221,9 @@ static weft_status check_publish(const weft_publisher *publisher, uint64_t versi
 {
     if (!publisher->bound)
         return weft_fail(WEFT_E_STATE, "publish %llu: no weights are bound", (unsigned long long)version);
+    if (publisher->away)
+        return weft_fail(WEFT_E_STATE, "publish %llu: the weights are unbound; bind them again first",
+                         (unsigned long long)version);
     if (publisher->shadow.lost)
         return weft_fail(WEFT_E_DEVICE,
                          "publish %llu: the copy of version %llu was lost with the device; close the session",

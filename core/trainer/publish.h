@@ -53,9 +53,11 @@ uint64_t weft_shadow_lists(const weft_layout *layout, const weft_backend *backen
 weft_status weft_shadow_open(weft_shadow *shadow, weft_session *session);
 void weft_shadow_close(weft_shadow *shadow, weft_session *session);
 /* Binds weights for the trainer. Takes the binding over, after an error too. The first binding copies the weights into
- * the shadow, and from then on peers may join. */
+ * the shadow, and from then on peers may join. A later one takes the addresses alone. */
 weft_status weft_shadow_bind(weft_publisher *publisher, weft_binding *fresh, const void *attachment,
                              uint64_t attachment_bytes);
+/* Lets go of the weights. What was published is in the shadow, so that peers are served as before. */
+weft_status weft_shadow_unbind(weft_publisher *publisher);
 /* Brings the shadow, which is busy, to the update's target. `*torn`: the weights changed meanwhile, so the shadow has
  * other bits. Then encoding.discard says how the digests moved, in place of encoding.delta. */
 weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn);

@@ -108,8 +108,6 @@ void weft_shadow_close(weft_shadow *shadow, weft_session *session)
         session->backend->memory_give(session->device, shadow->image, image_bytes(session->layout), shadow->kind);
 }
 
-/* ---- read */
-
 /* ---- bind */
 
 static void copy_fill(void *user, uint64_t unit, weft_job *job)
@@ -160,22 +158,15 @@ static weft_status bind_first(weft_publisher *publisher, weft_blob *attachment)
     return WEFT_OK;
 }
 
-/* Takes new addresses for the same bits. */
+/* Takes new addresses, whatever bits are there, because the shadow has those that were published. */
 static weft_status rebind(weft_publisher *publisher, weft_binding *fresh)
 {
-    weft_session *session = publisher->session;
-    uint64_t root;
-    pthread_mutex_unlock(&session->lock); /* because a pass over the weights must not silence heartbeats */
-    weft_status status = weft_session_digest(&session->calls, fresh, publisher->encoding.discard, &root);
-    pthread_mutex_lock(&session->lock);
-    if (status == WEFT_OK && root != publisher->newest.version.root)
-        status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
-                           (unsigned long long)root, (unsigned long long)publisher->newest.version.number,
-                           (unsigned long long)publisher->newest.version.root);
+    const weft_status status = weft_session_rest(publisher->session);
     if (status != WEFT_OK)
         return status;
     weft_binding_close(&publisher->weights);
     publisher->weights = *fresh;
+    publisher->away = false;
     return WEFT_OK;
 }
 
@@ -199,6 +190,16 @@ weft_status weft_shadow_bind(weft_publisher *publisher, weft_binding *fresh, con
         weft_blob_drop(blob);
     }
     return status;
+}
+
+weft_status weft_shadow_unbind(weft_publisher *publisher)
+{
+    if (!publisher->bound)
+        return weft_fail(WEFT_E_STATE, "unbind: no weights are bound");
+    weft_binding_close(&publisher->weights);
+    memset(&publisher->weights, 0, sizeof publisher->weights);
+    publisher->away = true;
+    return weft_session_rest(publisher->session);
 }
 
 /* ---- from version to version */

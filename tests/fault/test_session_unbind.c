@@ -1,5 +1,5 @@
-/* Weights that are unbound: weft touches none of them, which pages without access prove, and the rollout comes back
- * with the bits that it had, or with nothing. */
+/* Weights that are unbound: weft touches none of them, which pages without access prove. A rollout comes back with the
+ * bits that it had, or with nothing, and a trainer with any. */
 #include "tests/support/fleet.h"
 
 #include <stdlib.h>
@@ -116,7 +116,6 @@ static void other_calls_say_so(void **state)
 {
     fleet *f = *state;
     weft_staged_info info = {.size = sizeof info};
-    assert_int_equal(weft_unbind(f->trainer.session), WEFT_E_ARGUMENT);
     fleet_publish(f, 20);
     assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_OK);
     assert_int_equal(weft_commit(rollout(f), info.target.number, NULL, WEFT_COMMIT_HOLD, NULL), WEFT_OK);
@@ -185,6 +184,60 @@ static void closed_while_it_sleeps(void **state)
     assert_int_equal(weft_close(rollout(f)), WEFT_OK);
     f->rollouts[0].session = NULL;
     pages_allow(true);
+}
+
+/* ---- a trainer */
+
+/* Peers take what was published, and join, while the weights are away. Then whatever is there is published. */
+static void a_trainer_gives_its_weights_away(void **state)
+{
+    (void)state;
+    fleet *f = fleet_open(FLEET_TILES, NULL);
+    f->trainer.far = &far_pages;
+    fleet_open_trainer(f);
+    assert_int_equal(weft_unbind(f->trainer.session), WEFT_E_STATE);
+    assert_non_null(strstr(weft_last_error(), "no weights are bound"));
+    fleet_bind_trainer(f, "attached");
+    fleet_join(f, 0, FLEET_SAME);
+    for (int i = 0; i < 3; i++) {
+        fleet_publish(f, 20);
+        assert_int_equal(weft_unbind(f->trainer.session), WEFT_OK);
+        assert_int_equal(weft_unbind(f->trainer.session), WEFT_OK); /* as it is */
+        pages_allow(false);
+        fleet_catch_up(f, 0);
+        fleet_join(f, (unsigned)i + 1, i ? FLEET_OTHER : FLEET_EMPTY);
+        fleet_catch_up(f, (unsigned)i + 1);
+        fleet_check_bytes(f, (unsigned)i + 1, f->dense);
+        assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, NULL, NULL), WEFT_E_STATE);
+        assert_non_null(strstr(weft_last_error(), "the weights are unbound; bind them again first"));
+        pages_allow(true);
+        fleet_change(f->layout, f->dense, 30, &f->seed);
+        fleet_model_put(&f->trainer.model, f->dense);
+        assert_int_equal(fleet_model_bind(&f->trainer.model, f->trainer.session, NULL, 0), WEFT_OK);
+    }
+    fleet_publish(f, 20);
+    for (unsigned at = 0; at < 4; at++) {
+        fleet_catch_up(f, at);
+        fleet_check_bytes(f, at, f->dense);
+    }
+    fleet_close(f);
+}
+
+/* A snapshot that is under way when the weights go is whole all the same. */
+static void a_trainer_is_closed_while_its_weights_are_away(void **state)
+{
+    (void)state;
+    fleet *f = fleet_open(FLEET_TILES, NULL);
+    f->trainer.far = &far_pages;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_EMPTY);
+    assert_int_equal(weft_unbind(f->trainer.session), WEFT_OK);
+    pages_allow(false);
+    fleet_catch_up(f, 0);
+    assert_int_equal(weft_close(f->trainer.session), WEFT_OK);
+    f->trainer.session = NULL;
+    pages_allow(true);
+    fleet_close(f);
 }
 
 /* ---- of several sources */
@@ -259,6 +312,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_bits_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(at_any_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_while_it_sleeps, setup, teardown),
+        cmocka_unit_test(a_trainer_gives_its_weights_away),
+        cmocka_unit_test(a_trainer_is_closed_while_its_weights_are_away),
         cmocka_unit_test(a_rank_of_several_sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
