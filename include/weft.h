@@ -355,8 +355,9 @@ typedef struct weft_options {
     uint32_t source_count;
     const weft_trainer_source *sources; /* rollout: array of `source_count` sources; copied */
     uint32_t source; /* trainer: its number among the site's [source.R], whose address it listens on */
-    /* trainer: the run, which is in each version's name; 0: the seconds since 1970 in the upper half, and a random
-     * number. All sources of one training run have one, and a higher one than the run before. */
+    /* trainer: the run, which is in each version's name; 0: the time since 1970, in seconds in the upper half, and a
+     * random number in the 12 lowest bits. All sources of one training run have one, and a higher one than the run
+     * before. */
     uint64_t run;
 } weft_options;
 

@@ -358,13 +358,17 @@ static weft_status take_address(weft_site *site, uint32_t source)
     return WEFT_OK;
 }
 
-/* A run begins with the time of its start, so that later runs have higher numbers (docs/STORE.md). */
+/* A run begins with the time of its start, to a microsecond, so that later runs have higher numbers (docs/STORE.md).
+ * The lowest bits tell apart trainers that start together. */
 static uint64_t draw_run(const weft_session *session)
 {
+    struct timespec now;
     uint32_t random;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         random = (uint32_t)session->incarnation;
-    return (uint64_t)time(NULL) << 32 | random | 1; /* because 0 says that there is no run */
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t part = ((uint64_t)now.tv_nsec << 32) / 1000000000u;
+    return (uint64_t)now.tv_sec << 32 | (part & ~UINT64_C(0xfff)) | (random & 0xfff) | 1; /* 0: there is no run */
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,

@@ -49,6 +49,21 @@ static uint64_t snapshots(fleet *f)
     return fleet_peer(f, "a", &info) ? info.snapshot_bytes : 0;
 }
 
+/* Several starts a second, too. */
+static void a_later_start_draws_a_higher_run(void **state)
+{
+    fleet *f = *state;
+    weft_version held;
+    uint64_t last = 0;
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(weft_held(f->trainer.session, &held), WEFT_OK);
+        assert_true(held.run > last);
+        last = held.run;
+        fleet_stop_trainer(f);
+        fleet_start_trainer(f, NULL);
+    }
+}
+
 /* The run and the number are new, the bits are not: nothing is sent. */
 static void same_bits_again(void **state)
 {
@@ -269,6 +284,7 @@ static void the_last_lines_may_ask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_later_start_draws_a_higher_run),
         TEST(same_bits_again),
         TEST(other_bits),
         TEST(staged_before_goodbye),
