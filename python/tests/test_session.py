@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import unittest
+import weakref
 
 import numpy as np
 import support
@@ -268,6 +269,32 @@ with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b"
             rollout.bind(emptied, empty=True)
             take(rollout, 1)
             self.assertTrue(same(trained, emptied))
+
+    def test_a_trainer_that_gives_its_tensors_away(self):
+        """Rollouts join meanwhile, and the tensors that are bound then have whatever bits."""
+        served = weights()
+        with pair(served=served) as (trainer, rollout):
+            trained = weights(3)
+            trainer.bind(trained)
+            trainer.publish(1)
+            gone, kept = weakref.ref(trained["embed"]), {name: array.copy() for name, array in arrays(trained).items()}
+            trained = None
+            self.assertIsNotNone(gone())
+            trainer.unbind()
+            self.assertIsNone(gone())
+            with self.assertRaisesRegex(weft.CallError, "call bind first"):
+                trainer.publish(2)
+            late = weights(5)
+            with weft.Rollout(site(trainer), "b", late, log=quiet) as other:
+                take(other, 1)
+                take(rollout, 1)
+                self.assertTrue(same(kept, served) and same(kept, late))
+                trained = weights(6)
+                trainer.bind(trained)
+                self.assertEqual(trainer.publish(2).target.number, 2)
+                take(other, 2)
+                take(rollout, 2)
+                self.assertTrue(same(trained, served) and same(trained, late))
 
     def test_attachments_travel(self):
         trained = weights()

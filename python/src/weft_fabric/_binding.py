@@ -119,14 +119,17 @@ class Binding:
         self._pointers = [pointer for _, pointer, _ in watched]
         self._addresses = [address for _, _, address in watched]
 
+    def is_still_there(self) -> bool:
+        """Whether each tensor has the memory in which it was bound."""
+        return [pointer() for pointer in self._pointers] == self._addresses
+
     def check_still_there(self) -> None:
         """Raises TensorError for the first tensor that was given other memory since it was bound."""
-        now = [pointer() for pointer in self._pointers]
-        if now == self._addresses:
+        if self.is_still_there():
             return
-        for name, address, was in zip(self._names, now, self._addresses):
-            if address != was:
-                raise TensorError(name, f"moved since bind: from {was:#x} to {address:#x}; bind the tensors again")
+        for name, pointer, was in zip(self._names, self._pointers, self._addresses):
+            if pointer() != was:
+                raise TensorError(name, f"moved since bind: from {was:#x} to {pointer():#x}; bind the tensors again")
 
 
 class _Part:
@@ -233,9 +236,15 @@ def held(named: Any) -> Any:
     return named if named is None or isinstance(named, (Pieces, Blocks)) else mapping_of(named)
 
 
+def _kept(parts: list[_Part], written: bool) -> list[Any]:
+    """What holds the memory. Of a tensor that tells its address a trainer holds no memory, so that the tensor can give it
+    away: weft reads it in calls alone that ask for the address first. A rollout's is read beside them."""
+    return [part.view.keep for part in parts if written or part.view.pointer is None]
+
+
 def _by_blocks(parts: list[_Part], device: str) -> Blocks:
     *columns, memory = zip(*(box for part in parts for box in part.boxes())) if parts else [()] * 7
-    blocks = Blocks(*columns, memory=memory, keep=[part.view.keep for part in parts], device=device)
+    blocks = Blocks(*columns, memory=memory, keep=_kept(parts, False), device=device)
     blocks._watched = _watched(parts)
     return blocks
 
@@ -247,7 +256,9 @@ def _watched(parts: list[_Part]) -> Watched:
 def bind(layout: Layout, named: Bindable, written: bool, cast: Any = None) -> Binding:
     """Fits tensors to a layout. Raises TensorError, which names the tensor."""
     if isinstance(named, (Pieces, Blocks)):
-        return Binding(named, named._watched if isinstance(named, Blocks) else [])
+        binding = Binding(named, named._watched if isinstance(named, Blocks) else [])
+        binding.check_still_there()
+        return binding
     parts = _ordered(layout, named, written, cast)
     device = _one_device(parts)
     begin = np.array([part.view.address for part in parts], np.uint64)
@@ -261,7 +272,7 @@ def bind(layout: Layout, named: Bindable, written: bool, cast: Any = None) -> Bi
         np.array([part.first for part in parts], np.uint64),
         np.array([part.count for part in parts], np.uint64),
         begin,
-        [part.view.keep for part in parts],
+        _kept(parts, written),
         device,
     )
     return Binding(pieces, _watched(parts))

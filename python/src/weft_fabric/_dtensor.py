@@ -110,7 +110,8 @@ def part(
     that of Trainer."""
     layout = layout or _layout_of(named, cast)
     rows: list[tuple[int, ...]] = []
-    keep = []
+    keep: list[torch.Tensor] = []
+    devices: set[str] = set()
     watched: Watched = []
     memory: list[str | None] = []
     for name, tensor in named.items():
@@ -123,15 +124,16 @@ def part(
             raise TensorError(name, f"its local part is {tuple(local.shape)}, and its placements say {sizes}")
         if not local.is_contiguous():
             raise TensorError(name, "its local part is not contiguous")
-        keep.append(local)
+        if not contributed:  # a trainer holds no memory, so that the tensors can give it away
+            keep.append(local)
+        devices.add(str(local.device))
         watched.append((name, partial(_address, tensor), local.data_ptr()))
         for *box, first in _boxes(tuple(tensor.shape), sizes, begin):
             rows.append((number, *box, local.data_ptr() + first * local.element_size()))
             memory.append(_dtypes.required(local.dtype) if layout.tensors[number].dtype == "BF16" else None)
-    devices = sorted({str(local.device) for local in keep})
     if len(devices) > 1:
-        raise TensorError(next(iter(named)), f"the tensors are on {' and '.join(devices)}: bind one device's")
+        raise TensorError(next(iter(named)), f"the tensors are on {' and '.join(sorted(devices))}: bind one device's")
     columns = list(zip(*rows)) if rows else [()] * 6
-    blocks = Blocks(*columns, memory=memory, keep=keep, device=devices[0] if devices else "cpu")
+    blocks = Blocks(*columns, memory=memory, keep=keep, device=min(devices, default="cpu"))
     blocks._watched = watched
     return layout, blocks

@@ -73,13 +73,6 @@ class Rollout(Session):
             self.unbind()  # what is staged was decoded for the old addresses
             self._bind(named, attachment, empty)
 
-    def unbind(self) -> None:
-        """Lets go of the tensors, for an engine that gives their memory away while it sleeps. After the call weft touches
-        none of them, and the rollout has left the trainer. bind() brings it back: with the same bits, or `empty`."""
-        with self._handle as session:
-            check(lib.weft_unbind(session))
-        self._binding = None
-
     def staged(self, timeout: float | None = 0.0) -> Staged | None:
         """The version that is whole, proved and ready to commit, or None if none comes in `timeout` seconds. Its number
         is `.version`. A `timeout` of None waits for ever.

@@ -123,6 +123,16 @@ class Session:
             check(call(session, binding.c, binding.count, data, count, flags))
         self._binding = binding
 
+    def unbind(self) -> None:
+        """Lets go of the tensors, so that their memory can be given away. After the call weft touches none of them, and
+        `held` goes on to name the version.
+
+        A trainer's peers are served as before, and publish() waits for the next bind(), which takes any bits. A rollout
+        leaves the trainer. bind() brings it back: with the same bits, or `empty`."""
+        with self._handle as session:
+            check(lib.weft_unbind(session))
+        self._binding = None
+
     def _check_device(self, binding: _binding.Binding) -> None:
         """Memory of a device is no memory of a session that works on the host: a touch would end the process."""
         backend = self.stats().backend

@@ -32,7 +32,8 @@ class Typed:
 
 
 class View:
-    """Memory of one tensor or a part of one. `pointer` asks the tensor for its address anew; None: it cannot move."""
+    """Memory of one tensor or a part of one. `pointer` holds the tensor and asks it for its address anew; None: it cannot
+    move. `keep` holds the memory."""
 
     __slots__ = ("address", "bytes", "device", "dtype", "keep", "pointer", "readonly", "shape")
 
@@ -76,7 +77,14 @@ def _torch_refusal(x: Any) -> str | None:
         return f"of layout {x.layout}: only dense tensors have elements in a row"
     if x.is_conj() or x.is_neg():
         return "a view that conjugates or negates: its memory holds other bits than it shows"
+    if x.numel() and _storage_bytes(x) == 0:
+        return "its memory was given away (its storage has 0 bytes): bring it back before weft is to read it"
     return None
+
+
+def _storage_bytes(x: Any) -> int:
+    storage = x.untyped_storage if hasattr(x, "untyped_storage") else x.storage  # torch before 2.0
+    return int(storage().nbytes())
 
 
 def _of_torch(name: str, x: Any) -> View:

@@ -45,8 +45,13 @@ class Trainer(Session):
         self._bind_or_close(named, attachment, False)
 
     def bind(self, named: _binding.Bindable, attachment: Any = None) -> None:
-        """Binds the tensors; later calls bind the same bits at new addresses, for weights that moved."""
+        """Binds the tensors; later calls bind them where they are now, for weights that moved, with whatever bits. The next
+        publish() says what changed."""
         self._bind(named, attachment, False)
+
+    def _is_there(self) -> bool:
+        """Whether tensors are bound, and have the memory in which they were bound."""
+        return self._binding is not None and self._binding.is_still_there()
 
     def publish(self, version: int, *, stream: Any = None, attachment: Any = None) -> Update:
         """Publishes the bound weights as a version: finds what changed, encodes it and returns. Never waits for a peer.

@@ -184,17 +184,16 @@ def holding(bridge: Any, model: Any) -> tuple[Layout, Blocks]:
 def _blocks(layout: Layout, own: Sequence[tuple[int, _Here]]) -> Blocks:
     """The boxes of all tensors that this process contributes, with the numbers of the tensors."""
     parameters = {layout.tensors[number].name: one.parameter for number, one in own if one.parameter is not None}
-    keep = [parameter.detach() for parameter in parameters.values()]  # aliases: a parameter may get other memory
-    devices = sorted({str(alias.device) for alias in keep})
+    devices = sorted({str(parameter.device) for parameter in parameters.values()})
     if len(devices) > 1:
         raise ValueError(f"the parameters are on {' and '.join(devices)}: bind one device's")
     number = np.repeat([number for number, _ in own], [one.table.shape[1] for _, one in own]).astype(np.uint64)
     table = np.concatenate([np.zeros((6, 0), np.uint64), *(one.table for _, one in own)], axis=1)
     row, rows, column, columns, data, pitch = table
     strides = np.stack((np.where(pitch > 0, rows, 0), pitch), -1)[:, None, :]
-    blocks = Blocks(number, row, rows, column, columns, data, row_strides=strides, keep=keep,
+    blocks = Blocks(number, row, rows, column, columns, data, row_strides=strides,
                     device=devices[0] if devices else "cpu")  # fmt: skip
-    blocks._watched = [(name, one.data_ptr, alias.data_ptr()) for (name, one), alias in zip(parameters.items(), keep)]
+    blocks._watched = [(name, one.data_ptr, one.data_ptr()) for name, one in parameters.items()]  # holds no memory
     return blocks
 
 

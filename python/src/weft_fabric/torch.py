@@ -38,31 +38,42 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (str(local.device), local.data_ptr(), tuple(tensor.shape), tensor.dtype)
 
 
+def _tie(tensor: torch.Tensor) -> Any:
+    """What tied tensors have in common: their place, or where there is no memory the tensor itself."""
+    local = _dtensor.local_of(tensor)
+    return _place(tensor) if local.numel() and local.data_ptr() else id(tensor)
+
+
 def _state(model: Model) -> Mapping[str, Any]:
     return model if isinstance(model, Mapping) else model.state_dict(keep_vars=True)
 
 
-def _check_same(model: Model, bound: Mapping[str, torch.Tensor]) -> None:
-    """Raises TensorError for the first bound tensor that is no longer the model's."""
+def _replaced(model: Model, bound: Mapping[str, torch.Tensor]) -> str | None:
+    """The name of the first bound tensor that is no longer the model's, or None."""
     state = _state(model)
     for name, tensor in bound.items():
         now = state.get(name)
         if now is not tensor and (now is None or _place(now) != _place(tensor)):
-            raise TensorError(name, "the model has another tensor in its place since bind: call rebind()")
+            return name
+    return None
+
+
+def _check_same(model: Model, bound: Mapping[str, torch.Tensor]) -> None:
+    name = _replaced(model, bound)
+    if name is not None:
+        raise TensorError(name, "the model has another tensor in its place since bind: call rebind()")
 
 
 def named_tensors(model: Model) -> dict[str, torch.Tensor]:
     """The tensors of a model's state: parameters and persistent buffers. Of tied tensors the first name stands."""
     named: dict[str, torch.Tensor] = {}
-    seen: set[tuple[Any, ...]] = set()
+    seen: set[Any] = set()
     for name, tensor in _state(model).items():
         if not isinstance(tensor, torch.Tensor):
             continue
-        if _dtensor.local_of(tensor).numel():
-            if _place(tensor) in seen:
-                continue
-            seen.add(_place(tensor))
-        named[name] = tensor
+        if _tie(tensor) not in seen:
+            seen.add(_tie(tensor))
+            named[name] = tensor
     return named
 
 
@@ -139,7 +150,8 @@ class Publisher:
     def publish(self) -> Update | None:
         """Publishes the weights of now as the next version, whatever `every` says. None: there is no session."""
         if self.trainer:
-            _check_same(self.model, self._named)
+            if not self.trainer._is_there() or _replaced(self.model, self._named) is not None:
+                self.rebind()
             self.last = self.trainer.publish(self.version + 1)
         self.version += 1
         self._watch()
@@ -159,8 +171,16 @@ class Publisher:
         if self.trainer:
             self.trainer.wait(self.version, timeout=timeout)
 
+    def unbind(self) -> None:
+        """Lets go of the model's tensors, so that their memory can be given away. Rollouts are served as before. The next
+        publish() binds the tensors where they are then."""
+        self._named = {}
+        if self.trainer:
+            self.trainer.unbind()
+
     def rebind(self) -> None:
-        """After the model's tensors moved (`model.to(...)`): binds the same weights where they are now."""
+        """Binds the model's tensors where they are now, with whatever bits. publish() does so by itself where one moved or
+        was replaced."""
         named = named_tensors(self.model)
         if self.trainer:
             sharded = _dtensor.are_sharded(named)
