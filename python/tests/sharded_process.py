@@ -57,8 +57,12 @@ def main(kind):
             sources = [source for source in every if source]
             follower = weft.torch.follow(Model().to(served), site(world), "a", empty=True, sources=sources, log=quiet)
             follower.until(0, BOUND)
-        for version in (1, 2):
+        for version in (1, 2, 3):
             dist.barrier()
+            if version == 3:
+                before = publisher.run
+                publisher.load_state_dict(publisher.state_dict())  # as after a restart: a later run, the same in all
+                assert publisher.run > before and publisher.version == 2
             optimizer.zero_grad()
             torch.manual_seed(version)
             model(torch.randn(8, 64)).square().mean().backward()

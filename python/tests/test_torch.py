@@ -1,10 +1,13 @@
 """torch models: bound in place, published after each step, followed by another model."""
 
 import contextlib
+import copy
 import ctypes
+import io
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import warnings
 import weakref
@@ -43,6 +46,12 @@ def bits(model):
         name: bytes(t.detach().reshape(-1).contiguous().view(torch.uint8).numpy())
         for name, t in model.state_dict().items()
     }
+
+
+def saved(what):
+    file = io.BytesIO()
+    torch.save(what, file)
+    return file.getvalue()
 
 
 def step(model, optimizer):
@@ -198,6 +207,94 @@ class Training(unittest.TestCase):
         weight.data = torch.ones(4, 4)
         with self.assertRaisesRegex(weft.TensorError, "'w': moved since bind"):
             weft.Trainer(site(), blocks, layout=weft.Layout({"w": weight}), log=quiet)
+
+
+class Resumes(unittest.TestCase):
+    """A trainer that goes on from a checkpoint."""
+
+    def begun(self, **options):
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        return model, optimizer, weft.torch.publish_after(optimizer, model, site(), log=quiet, **options)
+
+    def test_a_resumed_trainer_goes_on_in_a_later_run(self):
+        model, optimizer, publisher = self.begun()
+        with publisher:
+            for _ in range(5):
+                step(model, optimizer)
+                if publisher.version == 3:
+                    kept = copy.deepcopy(model.state_dict()), publisher.state_dict()
+                    there = publisher.trainer.held
+            later = publisher.trainer.held
+        kept = torch.load(io.BytesIO(saved(kept)))
+        self.assertEqual(kept[1], {"run": there.run, "number": 3, "root": there.root, "steps": 0, "branches": []})
+        model, served = Model(1), Model(2)
+        model.load_state_dict(kept[0])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+        resumed = weft.torch.publish_after(optimizer, model, site(), resume=kept[1], log=quiet)
+        with resumed, weft.torch.follow(served, site(resumed.trainer), "a", empty=True, log=quiet) as follower:
+            self.assertEqual((resumed.version, resumed.trainer.held.root), (3, there.root))
+            step(model, optimizer)
+            follower.until(4, BOUND)
+            self.assertEqual(bits(model), bits(served))
+            self.assertEqual(resumed.branches, [there])
+            held = follower.rollout.held
+            self.assertEqual((held.run, held.number), (resumed.run, 4))
+            self.assertGreater(held, later, "version 4 is fresher than version 5 of the run before")
+            state = resumed.state_dict()
+            self.assertEqual((state["number"], state["branches"]), (4, [tuple(there)]))
+
+    def test_a_publisher_that_loads_a_state_stays_where_rollouts_know_it(self):
+        """Back to a version of its own, too: no number comes twice in one run. The clock was put back meanwhile."""
+        model, optimizer, publisher = self.begun()
+        with publisher, weft.torch.follow(Model(), site(publisher.trainer), "a", log=quiet) as follower:
+            step(model, optimizer)
+            kept, state = copy.deepcopy(model.state_dict()), publisher.state_dict()
+            step(model, optimizer)
+            follower.until(2, BOUND)
+            before, listens = publisher.trainer.held, publisher.trainer.stats().listen
+            model.load_state_dict(kept)
+            with mock.patch.object(weft.torch.time, "time_ns", lambda: 5):
+                publisher.load_state_dict(state)
+            self.assertEqual((publisher.version, publisher.run), (1, before.run + 1))
+            self.assertEqual((publisher.trainer.stats().listen, publisher.trainer.held.root), (listens, state["root"]))
+            step(model, optimizer)
+            end = time.monotonic() + BOUND
+            while follower.rollout.held.run == before.run and time.monotonic() < end:
+                with contextlib.suppress(weft.PeerError):
+                    follower.update(timeout=0.05)
+            publisher.wait(BOUND)
+            self.assertEqual((follower.version, bits(model)), (2, bits(follower.model)))
+
+    def test_steps_since_the_last_version_count(self):
+        model, optimizer, publisher = self.begun(every=3)
+        with publisher:
+            for _ in range(5):
+                step(model, optimizer)
+            state = publisher.state_dict()
+            self.assertEqual((state["number"], state["steps"]), (1, 2))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # the weights are ahead of the version, and that is right
+                publisher.load_state_dict(state)
+            step(model, optimizer)
+            self.assertEqual(publisher.version, 2)
+
+    def test_other_weights_and_an_early_run_are_told(self):
+        model, optimizer, publisher = self.begun()
+        with publisher:
+            step(model, optimizer)
+            state = publisher.state_dict()
+            model.norm.bias.data.add_(1)
+            with self.assertWarnsRegex(
+                UserWarning, "weights are not those of version 1 .* load the model's checkpoint"
+            ):
+                publisher.load_state_dict(state)
+            state = publisher.state_dict()
+        with self.assertRaisesRegex(ValueError, "run=7: a resumed trainer has a later run"):
+            weft.torch.publish_after(optimizer, model, site(), resume=state, run=7, log=quiet)
+        last = state["run"] + 9
+        with weft.torch.publish_after(optimizer, model, site(), resume=state, run=last, log=quiet) as given:
+            self.assertEqual(given.trainer.held[:2], (last, 1))
 
 
 # Upper halves that floats find special, and lower halves at and beside the tie.
@@ -582,7 +679,7 @@ class Sharded(unittest.TestCase):
         drawn = mock.Mock(return_value=7)
         with mock.patch.object(weft.torch, "_run", drawn), self.assertRaises(weft.TensorError):
             self.ranks((2,), self.flat, lambda model: weft.torch.publish_after(None, model, site(), log=quiet))
-        drawn.assert_called_once_with()
+        drawn.assert_called_once_with(0)
 
     def test_processes_of_a_sharded_trainer(self):
         for kind, processes in (("fsdp", 2), ("tensor", 4), ("cast", 2)):

@@ -26,6 +26,7 @@ class Site:
     """
 
     def __init__(self, source: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> None:
+        self._given = source, dict(overrides or {})
         words = [f"{key}={_word(value)}" for key, value in (overrides or {}).items()]
         self._gone = ""  # path of a file that is no longer there, which errors call the site text
         if _is_text(source):
@@ -55,6 +56,11 @@ class Site:
     def of(cls, site: Any) -> Site:
         """The site itself, or the one of a path or text."""
         return site if isinstance(site, cls) else cls(site)
+
+    def _with(self, overrides: Mapping[str, Any]) -> Site:
+        """This site with more overrides."""
+        source, before = self._given
+        return Site(source, {**before, **overrides})
 
     def get(self, key: str, peer: str | None = None) -> str:
         """One resolved value as text, in the unit of conf/weft.ini: `get("peer.provider", "a")`."""

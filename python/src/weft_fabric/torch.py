@@ -88,9 +88,14 @@ def view(model: torch.nn.Module) -> tuple[Layout, Blocks]:
     return _dtensor.part(named_tensors(model), False)
 
 
-def _run() -> int:
+def _drawn(after: int) -> int:
+    """A run as weft.h draws one: the time, with random bits in the lowest places. It is later than run `after`."""
+    return max((time.time_ns() << 32) // 10**9 & ~0xFFF | secrets.randbits(12) | 1, after + 1)
+
+
+def _run(after: int) -> int:
     """A run that all processes have: rank 0 draws it."""
-    drawn = [int(time.time()) << 32 | secrets.randbits(32)]
+    drawn = [_drawn(after)]
     torch.distributed.broadcast_object_list(drawn, src=0)
     return drawn[0]
 
@@ -114,33 +119,91 @@ class Publisher:
     """Publishes a model after steps of its optimizer. `trainer` is the session; close() ends it and the publishing.
     A process that contributes nothing of a sharded model, such as a replica, has no session: `trainer` is None."""
 
-    def __init__(self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, options: Any) -> None:
+    def __init__(
+        self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, resume: Any, options: Any
+    ) -> None:
         if every < 1:
             raise ValueError(f"every={every}: publish after each 1, 2, 3 ... steps")
         self.model = model
-        self._cast, self._layout = options.get("cast"), options.get("layout")
         self.version = first_version
+        self.run = 0
+        self.branches: list[Version] = []  # versions of earlier runs that this one goes on from, the last one last
         self.last: Update | None = None
         self.every = every
+        self._site, self._options = Site.of(site), options
+        self._cast, self._layout = options.get("cast"), options.get("layout")
         self._steps = 0
         self._optimizer = optimizer
         self._idle = 0  # versions in a row that changed nothing
         self._warned = False
-        self.trainer = self._open(site, first_version, options)
+        if resume is None:
+            self.trainer = self._open(self._site, options.get("run", 0))
+        else:
+            self._resume(self._site, resume)
         self._remove = _after_step(optimizer, self._on_step)
 
-    def _open(self, site: Any, first_version: int, options: Any) -> Trainer | None:
+    def _open(self, site: Site, run: int, after: int = 0) -> Trainer | None:
+        """Opens the session, in a run after that one where it is not given."""
+        options = {name: value for name, value in self._options.items() if name not in ("run", "source")}
         self._named = named = named_tensors(self.model)
         if not _dtensor.are_sharded(named):
-            return Trainer(site, named, first_version=first_version, **options)
-        run = options.pop("run", 0) or _run()  # first, because all processes take part, and a part may be refused
-        layout, blocks = _dtensor.part(named, True, self._cast, options.pop("layout", None))
-        source = options.pop("source", None)
-        source = torch.distributed.get_rank() if source is None else source
+            trainer = Trainer(site, named, first_version=self.version, run=run or (after and _drawn(after)), **options)
+            self.run = trainer.held.run if trainer.held else 0
+            return trainer
+        self.run = run or _run(after)  # first, because all processes take part, and a part may be refused
+        options["layout"], blocks = _dtensor.part(named, True, self._cast, self._layout)
         if not len(blocks):
             return None
-        return Trainer(site, blocks, layout=layout, holding=True, run=run, source=source,
-                       first_version=first_version, **options)  # fmt: skip
+        return Trainer(site, blocks, holding=True, run=self.run, source=self._source(), first_version=self.version,
+                       **options)  # fmt: skip
+
+    def _source(self) -> int:
+        source: int | None = self._options.get("source")
+        return torch.distributed.get_rank() if source is None else source
+
+    # ---- resume
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside those of model and optimizer, in plain numbers: run, number and root of the
+        version published last, the steps since then, and the versions at which earlier runs ended for this one. The
+        root of a model of DTensors is None, because each process knows that of its part alone."""
+        held = self.trainer.held if self.trainer and not _dtensor.are_sharded(self._named) else None
+        return {"run": self.run, "number": self.version, "root": held and held.root,
+                "steps": self._steps % self.every, "branches": [tuple(one) for one in self.branches]}  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a checkpoint, whose weights the model has by now: closes the session and opens it anew, in a later
+        run, at the checkpoint's number. `publish_after(..., resume=state)` opens it so at once."""
+        site = self._site
+        if self.trainer:
+            site = self._at_the_same_address(self.trainer.stats().listen)
+            self.trainer.close()
+        self._resume(site, state)
+
+    def _at_the_same_address(self, listen: str) -> Site:
+        """The site, where it leaves the port to the system with the one that rollouts know."""
+        site = self._site
+        key = f"source.{self._source()}.listen" if _dtensor.are_sharded(self._named) else "trainer.listen"
+        given = site.get(key) or site.get("trainer.listen")
+        return site._with({key: listen}) if given.endswith(":0") else site
+
+    def _resume(self, site: Site, state: Mapping[str, Any]) -> None:
+        run, last = self._options.get("run", 0), max(self.run, state["run"])
+        if 0 < run <= last:
+            raise ValueError(f"run={run}: a resumed trainer has a later run than {last}, or draws one")
+        self.version, self._steps, self._idle = state["number"], state["steps"], 0
+        self.branches = [Version(*one) for one in state["branches"]]
+        self.branches.append(Version(state["run"], state["number"], state["root"] or 0))
+        self.trainer = self._open(site, run, last)
+        held = self.trainer.held if self.trainer else None
+        if held and state["root"] is not None and held.root != state["root"] and not self._steps:
+            warnings.warn(
+                f"the model's weights are not those of version {self.version} of the run before (root {held.root:016x}, "
+                f"which was {state['root']:016x}): load the model's checkpoint of that version first",
+                stacklevel=4,
+            )
+
+    # ---- each step
 
     def _on_step(self) -> None:
         self._steps += 1
@@ -216,17 +279,18 @@ def _after_step(optimizer: Any, call: Callable[[], Any]) -> Callable[[], None]:
 
 
 def publish_after(optimizer: Any, model: Model, site: Any, *, every: int = 1, first_version: int = 0,
-                  **options: Any) -> Publisher:  # fmt: skip
+                  resume: Mapping[str, Any] | None = None, **options: Any) -> Publisher:  # fmt: skip
     """Publishes `model` after each `every` steps of `optimizer`, as versions first_version + 1, + 2 and so on.
     Warns once if three versions in a row changed nothing.
 
     model    a module, or a mapping from name to tensor: the adapters of a model, for instance
     site     a Site, or the path or text of one
+    resume   `state_dict()` of the publisher whose checkpoint the model has: goes on at its number, in a later run
     options  as for Trainer: cast, layout, attachment, log, incarnation; of a model of DTensors also `run`, which rank 0
              draws if it is left out, and `source`, which is the process's rank if it is left out. `cast="bf16"`
              publishes float32 masters as bfloat16, without a copy of them
     """
-    return Publisher(optimizer, model, site, every, first_version, options)
+    return Publisher(optimizer, model, site, every, first_version, resume, options)
 
 
 class Follower:
