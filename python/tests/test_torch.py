@@ -504,6 +504,189 @@ class Adapters(unittest.TestCase):
                     publisher.publish()
 
 
+class DistributedDataParallel(torch.nn.Module):
+    """torch's by its name, for a torch without processes."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+def wrapped(model):
+    """DDP over torch.compile, and a compiled layer within."""
+    model.norm = compiled(model.norm)
+    return DistributedDataParallel(compiled(model))
+
+
+def compiled(module):
+    if hasattr(torch, "compile"):
+        return torch.compile(module)
+    holder = torch.nn.Module()
+    holder._orig_mod = module
+    return holder
+
+
+class Wrappers(unittest.TestCase):
+    """What frameworks put around a model."""
+
+    def test_names_are_those_of_the_model_within(self):
+        plain = list(weft.torch.named_tensors(Model()))
+        self.assertEqual(list(weft.torch.named_tensors(wrapped(Model()))), plain)
+        self.assertEqual(list(weft.torch.named_tensors({"base._orig_mod.w": torch.ones(2)})), ["base.w"])
+        own = torch.nn.Module()
+        own.module = torch.nn.Linear(2, 2)  # a name that a model gave is its own
+        self.assertEqual(list(weft.torch.named_tensors(own)), ["module.weight", "module.bias"])
+        own._orig_mod = torch.nn.Module()
+        own._orig_mod.module = torch.nn.Linear(2, 2)
+        with self.assertRaisesRegex(weft.TensorError, "without the wrappers it is named module.weight"):
+            weft.torch.named_tensors(own)
+
+    def test_a_wrapped_model_is_followed_by_a_plain_one(self):
+        model, served = Model(), Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        with weft.torch.publish_after(optimizer, wrapped(model), site(), log=quiet) as publisher:
+            with weft.torch.follow(served, site(publisher.trainer), "a", log=quiet) as follower:
+                for version in (1, 2):
+                    step(model, optimizer)
+                    follower.until(version, BOUND)
+                    self.assertTrue(torch.equal(served.embed.weight, model.embed.weight))
+
+    def test_of_replicas_rank_0_publishes(self):
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        with mock.patch.object(weft.torch._dtensor, "rank", lambda: 1):
+            with weft.torch.publish_after(optimizer, wrapped(model), site(), log=quiet) as publisher:
+                step(model, optimizer)
+                self.assertEqual((publisher.trainer, publisher.last, publisher.version), (None, None, 1))
+                publisher.wait(0)
+                publisher.load_state_dict(publisher.state_dict())
+            with weft.torch.publish_after(optimizer, model, site(), log=quiet) as publisher:
+                self.assertIsNotNone(publisher.trainer)  # nobody said that it is a replica
+
+    def test_optimizers_within_optimizers(self):
+        """accelerate's wrapper is a torch optimizer by its class alone, and steps the inner one now and then."""
+
+        class Accelerated(torch.optim.Optimizer):
+            def __init__(self, optimizer):
+                self.optimizer = optimizer
+
+            def step(self, closure=None):
+                return None
+
+        model = Model()
+        inner = torch.optim.SGD(model.parameters(), lr=0.5)
+        outer = Accelerated(inner)
+        with weft.torch.publish_after(outer, model, site(), log=quiet) as publisher:
+            outer.step()
+            self.assertEqual(publisher.version, 0)
+            step(model, inner)
+            self.assertEqual(publisher.version, 1)
+
+    def test_without_an_optimizer_the_caller_publishes(self):
+        model = Model()
+        with weft.torch.publish_after(None, model, site(), log=quiet) as publisher:
+            step(model, torch.optim.SGD(model.parameters(), lr=0.5))
+            self.assertEqual(publisher.version, 0)
+            self.assertGreater(publisher.publish().changed, 0)
+
+    def test_flat_parameters_are_refused_by_name(self):
+        model = Model()
+        for name, parameter in model.named_parameters():
+            parameter.ds_shape = parameter.shape  # as DeepSpeed's ZeRO-3 marks them
+            parameter.data = torch.empty(0)
+        with self.assertRaisesRegex(weft.TensorError, "ZeRO-3.* stage 1 or 2.*GatheredParameters") as caught:
+            weft.torch.publish_after(None, model, site(), log=quiet)
+        self.assertEqual(caught.exception.tensor, "embed.weight")
+        with self.assertRaisesRegex(weft.TensorError, "ZeRO-3"):
+            weft.Layout(model.named_parameters())
+
+        class FullyShardedDataParallel(torch.nn.Module):
+            def __init__(self, module):
+                super().__init__()
+                self.module = module
+
+            def state_dict(self, **options):
+                raise AssertionError("gathers copies, and waits for the other processes")
+
+        model = torch.nn.Sequential(FullyShardedDataParallel(Model()))
+        with self.assertRaisesRegex(weft.TensorError, "FSDP1.* fully_shard") as caught:
+            weft.torch.publish_after(None, model, site(), log=quiet)
+        self.assertEqual(caught.exception.tensor, "0.module.embed.weight")
+        flat = torch.nn.Parameter(torch.zeros(8))
+        flat._fsdp_flattened = True
+        with self.assertRaisesRegex(weft.TensorError, "'w': of FullyShardedDataParallel"):
+            weft.Trainer(site(), {"w": flat}, log=quiet)
+
+    def test_fsdp1_itself_is_refused(self):
+        if not hasattr(torch, "compile") or not torch.distributed.is_available():
+            self.skipTest("no FSDP1 for host tensors in this torch")
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+        try:
+            for original in (True, False):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = FullyShardedDataParallel(
+                        torch.nn.Linear(4, 4), use_orig_params=original, device_id=torch.device("cpu")
+                    )
+                with self.assertRaisesRegex(weft.TensorError, "FSDP1"):
+                    weft.torch.publish_after(None, model, site(), log=quiet)
+                with self.assertRaisesRegex(weft.TensorError, "FSDP1"):
+                    weft.Trainer(site(), model.named_parameters(), log=quiet)
+        finally:
+            torch.distributed.destroy_process_group()
+
+
+class Tied(unittest.TestCase):
+    """Model's head is tied to its embedding."""
+
+    def untied(self):
+        served = Model(1)
+        served.head.weight = torch.nn.Parameter(torch.zeros_like(served.embed.weight))
+        return served
+
+    def test_an_engine_with_a_tensor_of_each_name_gets_both(self):
+        model, served = Model(), self.untied()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        with weft.torch.publish_after(optimizer, model, site(), tied="all", log=quiet) as publisher:
+            self.assertEqual(publisher.tied, {})
+            with weft.torch.follow(served, site(publisher.trainer), "a", empty=True, log=quiet) as follower:
+                for version in (1, 2):
+                    step(model, optimizer)
+                    follower.until(version, BOUND)
+                    self.assertEqual(bits(model), bits(served))
+                model.embed.weight.data = model.embed.weight.data * 2
+                publisher.publish()
+                follower.until(3, BOUND)
+                self.assertEqual(bits(model), bits(served))
+
+    def test_names_that_are_left_out_are_told_once(self):
+        lines = []
+        with weft.torch.publish_after(None, Model(), site(), log=lambda *line: lines.append(line)) as publisher:
+            publisher.publish()
+            publisher.rebind()
+        self.assertEqual(publisher.tied, {"head.weight": "embed.weight"})
+        self.assertEqual([line for line in lines if "left out" in line[1]], [("info", mock.ANY)])
+        text = next(line for _, line in lines if "left out" in line)
+        self.assertIn('tied="all" publishes each: left out: head.weight (embed.weight)', text)
+
+    def test_a_mapping_names_each_of_its_tensors(self):
+        weight = torch.randn(4, 4)
+        named = {"one": weight, "other": weight, "part": weight[:2]}
+        served = {name: torch.zeros_like(tensor) for name, tensor in named.items()}
+        with weft.torch.publish_after(None, named, site(), log=quiet) as publisher:
+            with weft.torch.follow(served, site(publisher.trainer), "a", empty=True, log=quiet) as follower:
+                follower.until(0, BOUND)
+        for name, tensor in named.items():
+            self.assertTrue(torch.equal(served[name], tensor), name)
+        self.assertEqual(list(weft.torch.named_tensors(named, "first")), ["one", "part"])
+        with self.assertRaisesRegex(weft.TensorError, "'other': shares memory with tensor 'one'"):
+            weft.torch.follow(named, site(), "a", log=quiet)
+        with self.assertRaisesRegex(ValueError, "tied='none'"):
+            weft.torch.publish_after(None, named, site(), tied="none")
+
+
 class Readers(unittest.TestCase):
     def test_every_dtype_of_torch(self):
         seen = set()

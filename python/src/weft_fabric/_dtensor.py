@@ -34,7 +34,8 @@ def are_sharded(named: Mapping[str, Any]) -> bool:
     return any(is_dtensor(tensor) for tensor in named.values())
 
 
-def _rank() -> int:
+def rank() -> int:
+    """This process's, and 0 where it is alone."""
     distributed = torch.distributed
     return int(distributed.get_rank()) if distributed.is_available() and distributed.is_initialized() else 0
 
@@ -43,7 +44,7 @@ def _contributes(tensor: Any) -> bool:
     """Of replicas the first contributes: rank 0 of what is no DTensor, the first of each mesh dimension, and of meshes
     that are parts of a larger one (data-parallel within tensor-parallel) that with rank 0."""
     if not is_dtensor(tensor):
-        return _rank() == 0
+        return rank() == 0
     here = tensor.device_mesh.get_coordinate()
     if here is None or int(tensor.device_mesh.mesh.min()) != 0:
         return False

@@ -32,8 +32,8 @@ class Typed:
 
 
 class View:
-    """Memory of one tensor or a part of one. `pointer` holds the tensor and asks it for its address anew; None: it cannot
-    move. `keep` holds the memory."""
+    """Memory of one tensor or a part of one. `pointer` holds the tensor and asks it for its address anew; None: it
+    cannot move. `keep` holds the memory."""
 
     __slots__ = ("address", "bytes", "device", "dtype", "keep", "pointer", "readonly", "shape")
 
@@ -68,7 +68,21 @@ def _not_contiguous(name: str, shape: Any, strides: Any) -> TensorError:
 # ---- torch
 
 
+FLAT = (
+    "of FullyShardedDataParallel (FSDP1), which has it as a part of a flat tensor: use fully_shard (FSDP2), or copy "
+    "full tensors (summon_full_params) into memory of your own and publish that on rank 0 by weft.Trainer"
+)
+_ZERO3 = (
+    "of DeepSpeed ZeRO-3, which has parts of flat tensors in its place: use stage 1 or 2, or copy full tensors "
+    "(deepspeed.zero.GatheredParameters) into memory of your own and publish that on rank 0 by weft.Trainer"
+)
+
+
 def _torch_refusal(x: Any) -> str | None:
+    if hasattr(x, "ds_shape"):
+        return _ZERO3
+    if getattr(x, "_fsdp_flattened", False):
+        return FLAT
     if hasattr(x, "placements"):
         return "a DTensor, a part of a tensor: bind what weft.torch.holding() or view() gives, or full tensors"
     if x.device.type == "meta":

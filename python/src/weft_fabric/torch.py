@@ -11,9 +11,10 @@ sources, and each contributes what it has and no process before it has. In an en
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 import warnings
-from typing import Any, Callable, Mapping, Union
+from typing import Any, Callable, Mapping
 
 import torch
 
@@ -24,63 +25,27 @@ from ._library import failure, lib
 from ._records import Staged, Update, Version
 from ._rollout import Rollout
 from ._site import Site
+from ._state import Model, is_replicated, named_tensors, parted, place, replaced
 from ._trainer import Trainer
 from .errors import TensorError
 
 __all__ = ["Follower", "Publisher", "follow", "holding", "named_tensors", "publish_after", "view"]
 
-Model = Union[torch.nn.Module, Mapping[str, torch.Tensor]]  # a mapping: some tensors of a model, such as its adapters
 IDLE = 3  # versions in a row that change nothing, after which a publisher warns
 
 
-def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
-    local = _dtensor.local_of(tensor)
-    return (str(local.device), local.data_ptr(), tuple(tensor.shape), tensor.dtype)
-
-
-def _tie(tensor: torch.Tensor) -> Any:
-    """What tied tensors have in common: their place, or where there is no memory the tensor itself."""
-    local = _dtensor.local_of(tensor)
-    return _place(tensor) if local.numel() and local.data_ptr() else id(tensor)
-
-
-def _state(model: Model) -> Mapping[str, Any]:
-    return model if isinstance(model, Mapping) else model.state_dict(keep_vars=True)
-
-
-def _replaced(model: Model, bound: Mapping[str, torch.Tensor]) -> str | None:
-    """The name of the first bound tensor that is no longer the model's, or None."""
-    state = _state(model)
-    for name, tensor in bound.items():
-        now = state.get(name)
-        if now is not tensor and (now is None or _place(now) != _place(tensor)):
-            return name
-    return None
-
-
 def _check_same(model: Model, bound: Mapping[str, torch.Tensor]) -> None:
-    name = _replaced(model, bound)
+    name = replaced(model, bound)
     if name is not None:
         raise TensorError(name, "the model has another tensor in its place since bind: call rebind()")
 
 
-def named_tensors(model: Model) -> dict[str, torch.Tensor]:
-    """The tensors of a model's state: parameters and persistent buffers. Of tied tensors the first name stands."""
-    named: dict[str, torch.Tensor] = {}
-    seen: set[Any] = set()
-    for name, tensor in _state(model).items():
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        if _tie(tensor) not in seen:
-            seen.add(_tie(tensor))
-            named[name] = tensor
-    return named
-
-
-def holding(model: torch.nn.Module, *, cast: Any = None, layout: Layout | None = None) -> tuple[Layout, Blocks]:
+def holding(
+    model: torch.nn.Module, *, cast: Any = None, layout: Layout | None = None, tied: str | None = None
+) -> tuple[Layout, Blocks]:
     """The layout of a model of DTensors, and what this process contributes of it as one of several sources: its part
-    of each tensor, but of replicas only the first has any. `cast` and `layout` are those of publish_after."""
-    return _dtensor.part(named_tensors(model), True, cast, layout)
+    of each tensor, but of replicas only the first has any. The options are those of publish_after."""
+    return _dtensor.part(named_tensors(model, tied), True, cast, layout)
 
 
 def view(model: torch.nn.Module) -> tuple[Layout, Blocks]:
@@ -103,8 +68,8 @@ def _run(after: int) -> int:
 def _idle_cause(bound: Mapping[str, Any], optimizer: Any) -> str:
     """Why versions change nothing, as far as the optimizer tells."""
     stepped = [tensor for group in getattr(optimizer, "param_groups", ()) for tensor in group["params"]]
-    places = {_place(tensor) for tensor in bound.values()}
-    own = [tensor for tensor in stepped if _place(tensor) in places]
+    places = {place(tensor) for tensor in bound.values()}
+    own = [tensor for tensor in stepped if place(tensor) in places]
     if stepped and not own:
         return (
             "the optimizer steps none of the tensors that are bound. Bind those that it steps (the adapters, not their "
@@ -117,11 +82,13 @@ def _idle_cause(bound: Mapping[str, Any], optimizer: Any) -> str:
 
 class Publisher:
     """Publishes a model after steps of its optimizer. `trainer` is the session; close() ends it and the publishing.
-    A process that contributes nothing of a sharded model, such as a replica, has no session: `trainer` is None."""
+    A process that contributes nothing, such as a replica of a sharded model or of DDP, has no session: `trainer` is
+    None."""
 
     def __init__(
-        self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, resume: Any, options: Any
-    ) -> None:
+        self, optimizer: Any, model: Model, site: Any, every: int, first_version: int, resume: Any, tied: str | None,
+        options: Any,
+    ) -> None:  # fmt: skip
         if every < 1:
             raise ValueError(f"every={every}: publish after each 1, 2, 3 ... steps")
         self.model = model
@@ -132,6 +99,7 @@ class Publisher:
         self.every = every
         self._site, self._options = Site.of(site), options
         self._cast, self._layout = options.get("cast"), options.get("layout")
+        self._tied = tied
         self._steps = 0
         self._optimizer = optimizer
         self._idle = 0  # versions in a row that changed nothing
@@ -145,8 +113,11 @@ class Publisher:
     def _open(self, site: Site, run: int, after: int = 0) -> Trainer | None:
         """Opens the session, in a run after that one where it is not given."""
         options = {name: value for name, value in self._options.items() if name not in ("run", "source")}
-        self._named = named = named_tensors(self.model)
+        self._named, self.tied = named, _ = parted(self.model, self._tied)
+        _tell_tied(self.tied, self._options.get("log"))
         if not _dtensor.are_sharded(named):
+            if is_replicated(self.model) and _dtensor.rank():
+                return None
             trainer = Trainer(site, named, first_version=self.version, run=run or (after and _drawn(after)), **options)
             self.run = trainer.held.run if trainer.held else 0
             return trainer
@@ -172,8 +143,8 @@ class Publisher:
                 "steps": self._steps % self.every, "branches": [tuple(one) for one in self.branches]}  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a checkpoint, whose weights the model has by now: closes the session and opens it anew, in a later
-        run, at the checkpoint's number. `publish_after(..., resume=state)` opens it so at once."""
+        """Goes on from a checkpoint, whose weights the model has by now: closes the session and opens it anew, in a
+        later run, at the checkpoint's number. `publish_after(..., resume=state)` opens it so at once."""
         site = self._site
         if self.trainer:
             site = self._at_the_same_address(self.trainer.stats().listen)
@@ -198,8 +169,8 @@ class Publisher:
         held = self.trainer.held if self.trainer else None
         if held and state["root"] is not None and held.root != state["root"] and not self._steps:
             warnings.warn(
-                f"the model's weights are not those of version {self.version} of the run before (root {held.root:016x}, "
-                f"which was {state['root']:016x}): load the model's checkpoint of that version first",
+                f"the model's weights are not those of version {self.version} of the run before (root "
+                f"{held.root:016x}, which was {state['root']:016x}): load the model's checkpoint of that version first",
                 stacklevel=4,
             )
 
@@ -213,7 +184,7 @@ class Publisher:
     def publish(self) -> Update | None:
         """Publishes the weights of now as the next version, whatever `every` says. None: there is no session."""
         if self.trainer:
-            if not self.trainer._is_there() or _replaced(self.model, self._named) is not None:
+            if not self.trainer._is_there() or replaced(self.model, self._named) is not None:
                 self.rebind()
             self.last = self.trainer.publish(self.version + 1)
         self.version += 1
@@ -235,16 +206,16 @@ class Publisher:
             self.trainer.wait(self.version, timeout=timeout)
 
     def unbind(self) -> None:
-        """Lets go of the model's tensors, so that their memory can be given away. Rollouts are served as before. The next
-        publish() binds the tensors where they are then."""
+        """Lets go of the model's tensors, so that their memory can be given away. Rollouts are served as before. The
+        next publish() binds the tensors where they are then."""
         self._named = {}
         if self.trainer:
             self.trainer.unbind()
 
     def rebind(self) -> None:
-        """Binds the model's tensors where they are now, with whatever bits. publish() does so by itself where one moved or
-        was replaced."""
-        named = named_tensors(self.model)
+        """Binds the model's tensors where they are now, with whatever bits. publish() does so by itself where one moved
+        or was replaced."""
+        named = named_tensors(self.model, self._tied)
         if self.trainer:
             sharded = _dtensor.are_sharded(named)
             self.trainer.bind(_dtensor.part(named, True, self._cast, self._layout)[1] if sharded else named)
@@ -262,8 +233,25 @@ class Publisher:
         self.close()
 
 
+def _tell_tied(tied: Mapping[str, str], log: Any) -> None:
+    """Says once which names were left out, because an engine may have a tensor of each."""
+    if not tied:
+        return
+    names = ", ".join(f"{name} ({first})" for name, first in tied.items())
+    line = f'tied tensors are published by their first name alone, and tied="all" publishes each: left out: {names}'
+    if log is None:
+        print("weft info:", line, file=sys.stderr)
+    else:
+        log("info", line)
+
+
 def _after_step(optimizer: Any, call: Callable[[], Any]) -> Callable[[], None]:
     """Has `call` made after each step; returns what ends that. torch before 2.0 has no such hook."""
+    if optimizer is None:
+        return lambda: None
+    inner = getattr(optimizer, "optimizer", None)
+    if isinstance(inner, torch.optim.Optimizer) and not hasattr(optimizer, "_optimizer_step_post_hooks"):
+        return _after_step(inner, call)  # of accelerate, which steps the inner one when gradients are accumulated
     if hasattr(optimizer, "register_step_post_hook"):
         remove: Callable[[], None] = optimizer.register_step_post_hook(lambda *step: call()).remove
         return remove
@@ -278,19 +266,31 @@ def _after_step(optimizer: Any, call: Callable[[], Any]) -> Callable[[], None]:
     return lambda: optimizer.__dict__.pop("step", None)
 
 
-def publish_after(optimizer: Any, model: Model, site: Any, *, every: int = 1, first_version: int = 0,
-                  resume: Mapping[str, Any] | None = None, **options: Any) -> Publisher:  # fmt: skip
+def publish_after(
+    optimizer: Any,
+    model: Model,
+    site: Any,
+    *,
+    every: int = 1,
+    first_version: int = 0,
+    resume: Mapping[str, Any] | None = None,
+    tied: str | None = None,
+    **options: Any,
+) -> Publisher:
     """Publishes `model` after each `every` steps of `optimizer`, as versions first_version + 1, + 2 and so on.
     Warns once if three versions in a row changed nothing.
 
+    optimizer  its steps are counted; None: the caller calls publish()
     model    a module, or a mapping from name to tensor: the adapters of a model, for instance
     site     a Site, or the path or text of one
+    tied     of a module's tied tensors the first name is published, and with "all" each name; of a mapping each is,
+             and with "first" the first one
     resume   `state_dict()` of the publisher whose checkpoint the model has: goes on at its number, in a later run
     options  as for Trainer: cast, layout, attachment, log, incarnation; of a model of DTensors also `run`, which rank 0
              draws if it is left out, and `source`, which is the process's rank if it is left out. `cast="bf16"`
              publishes float32 masters as bfloat16, without a copy of them
     """
-    return Publisher(optimizer, model, site, every, first_version, resume, options)
+    return Publisher(optimizer, model, site, every, first_version, resume, tied, options)
 
 
 class Follower:
