@@ -319,8 +319,10 @@ static weft_status start_repair(weft_publisher *publisher, weft_peer *peer)
     bool ours = entry->turn == peer->feed.made_turn;
     if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
         return WEFT_AGAIN;
-    if (ours && entry->state == WEFT_BRIDGED_READY)
+    if (ours && entry->state == WEFT_BRIDGED_READY) {
+        weft_wish_overtake(&peer->wish, &entry->update.target);
         return weft_feed_begin(publisher, peer, &entry->update);
+    }
     weft_status status = weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }

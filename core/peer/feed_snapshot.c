@@ -322,6 +322,7 @@ static weft_status end_snapshot(weft_publisher *publisher, weft_peer *peer)
     const weft_update *next = weft_journal_at(&publisher->journal, order + 1);
     weft_version target = next ? next->base : publisher->newest.version;
     target = weft_peer_view_version(peer->view, &target, order);
+    weft_wish_overtake(&peer->wish, &target);
     peer->feed.order = peer->standing.sent_order = order;
     /* bits whose attachment is still to come get their label with it, as after a welcome */
     if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))

@@ -32,21 +32,23 @@ static weft_status find(weft_publisher *publisher, weft_peer *peer, uint64_t ord
     return status;
 }
 
-/* No update brings the peer to what it wants. A nearer version may do, which is named; else a snapshot. */
-static weft_status pass(weft_publisher *publisher, weft_peer *peer, weft_wire_pass reason, bool idle)
+/* A snapshot brings the peer to the newest version, which is the one that it wants or a later one. So the wish stays
+ * open, and is not passed over. A snapshot is offered to a peer that owes nothing. */
+static weft_status by_snapshot(weft_publisher *publisher, weft_peer *peer, const weft_update *next, bool idle)
 {
-    weft_wire_passed passed = {.number = peer->wish.number, .reason = reason};
+    return idle ? weft_feed_instead(publisher, peer, next) : WEFT_AGAIN;
+}
+
+/* No update that the peer can take brings it to what it wants. A nearer version may do, which is named. */
+static weft_status too_large(weft_publisher *publisher, weft_peer *peer, bool idle)
+{
     const weft_update *next = weft_journal_after(&publisher->journal, peer->standing.sent_order);
-    const bool near =
-        next && next->target.run == publisher->run && weft_feed_fits(peer, &publisher->journal.arena, next);
-    if (near)
-        passed.below = next->target.number;
-    else if (!idle) /* a snapshot is offered to a peer that owes nothing */
-        return WEFT_AGAIN;
+    if (!next || next->target.run != publisher->run || !weft_feed_fits(peer, &publisher->journal.arena, next))
+        return by_snapshot(publisher, peer, next, idle);
+    const weft_wire_passed passed = {
+        .number = peer->wish.number, .reason = WEFT_PASS_LARGE, .below = next->target.number};
     weft_status status = weft_wish_pass(peer, &passed);
-    if (status != WEFT_OK)
-        return status;
-    return near ? WEFT_AGAIN : weft_feed_instead(publisher, peer, next);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
 weft_status weft_feed_wish(weft_publisher *publisher, weft_peer *peer, bool idle)
@@ -59,18 +61,18 @@ weft_status weft_feed_wish(weft_publisher *publisher, weft_peer *peer, bool idle
         return WEFT_AGAIN;
     case WEFT_WISH_REACHED:
         return reached(publisher, peer, idle);
+    case WEFT_WISH_GONE:
+        return by_snapshot(publisher, peer, NULL, idle);
     case WEFT_WISH_PASSED:
-        if (answer.passed.reason == WEFT_PASS_GONE)
-            return pass(publisher, peer, WEFT_PASS_GONE, idle);
         status = weft_wish_pass(peer, &answer.passed);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     case WEFT_WISH_AHEAD:
         break;
     }
     if (!weft_feed_leads(&publisher->journal, peer->standing.sent_order, answer.order))
-        return pass(publisher, peer, WEFT_PASS_GONE, idle);
+        return by_snapshot(publisher, peer, NULL, idle);
     status = find(publisher, peer, answer.order, &update);
     if (status == WEFT_OK)
         return weft_feed_begin(publisher, peer, update);
-    return status == WEFT_AGAIN ? status : pass(publisher, peer, WEFT_PASS_LARGE, idle);
+    return status == WEFT_AGAIN ? status : too_large(publisher, peer, idle);
 }

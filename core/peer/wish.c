@@ -19,6 +19,11 @@ weft_status weft_wish_take(weft_peer *peer, const uint8_t *body, uint64_t length
     return WEFT_OK;
 }
 
+void weft_wish_overtake(weft_wish *wish, const weft_version *version)
+{
+    wish->open = wish->open && version->number <= wish->number;
+}
+
 bool weft_wish_equal(const weft_wish *a, const weft_wish *b)
 {
     return a->named == b->named && (!a->named || (a->open == b->open && a->number == b->number));
@@ -48,7 +53,7 @@ static weft_wish_answer search(weft_publisher *publisher, const weft_peer *peer)
     uint64_t above = 0;
     for (uint64_t order = publisher->newest.order; order > peer->standing.sent_order; order--) {
         if (!version_at(publisher, order, &version))
-            return passed(peer, WEFT_PASS_GONE, 0, above);
+            return (weft_wish_answer){.state = WEFT_WISH_GONE};
         if (version.run != publisher->run)
             break;
         if (version.number == peer->wish.number)

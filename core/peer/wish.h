@@ -1,6 +1,7 @@
 /* wish.h - the versions that a peer gets by name: its caller names a version (WANT), and the peer is brought to exactly
  * that one, by the journal's update, or by one merged update. A version that cannot be had is passed over, with the
- * reason (PASSED). A snapshot is offered as to any peer, because its end is the newest version then. */
+ * reason (PASSED). A peer that no update can serve is offered a snapshot, as any peer. That ends at the newest version,
+ * so it answers the wish. */
 #ifndef WEFT_CORE_WISH_H
 #define WEFT_CORE_WISH_H
 
@@ -19,7 +20,8 @@ typedef enum weft_wish_state {
     WEFT_WISH_NONE,    /* nothing is wanted that could be sent now */
     WEFT_WISH_REACHED, /* the peer was sent all that it wants */
     WEFT_WISH_AHEAD,   /* the version is published, and the peer is behind it */
-    WEFT_WISH_PASSED   /* the version cannot be had any more */
+    WEFT_WISH_PASSED,  /* the version cannot be had any more */
+    WEFT_WISH_GONE     /* the journal does not tell: a snapshot leads there, or to a later version */
 } weft_wish_state;
 
 /* What the journal says of a wish. */
@@ -33,6 +35,9 @@ typedef struct weft_wish_answer {
 weft_status weft_wish_take(weft_peer *peer, const uint8_t *body, uint64_t length);
 /* Looks a wish up. */
 weft_wish_answer weft_wish_look(weft_publisher *publisher, const weft_peer *peer);
+/* The peer was sent a version that it did not name, by a snapshot or a repair. A wish for an earlier one is answered by
+ * that, and so is not passed over. */
+void weft_wish_overtake(weft_wish *wish, const weft_version *version);
 /* Returns true if two peers want the same version, so that one may follow the other. */
 bool weft_wish_equal(const weft_wish *a, const weft_wish *b);
 /* Tells a peer which version is the newest. Does nothing for a peer that gets each version by itself. */

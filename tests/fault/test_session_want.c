@@ -4,11 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How often the trainer passed a wish over, as its log says. */
+static unsigned passed_over_lines;
+
+static void hear(void *user, weft_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    passed_over_lines += strstr(line, "is passed over") != NULL;
+}
+
 static int open_with(void **state, fleet_size size, const char *const *overrides)
 {
     fleet *f = fleet_open(size, overrides);
     *state = f;
     f->wants = true;
+    f->heard = hear;
+    passed_over_lines = 0;
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_JOINED, "a", FLEET_WAIT_MS, NULL));
@@ -69,6 +81,13 @@ static void take(fleet *f, uint64_t number)
     assert_int_equal(info.base.number, held(f));
     assert_int_equal(weft_commit(rollout(f), number, NULL, 0, NULL), WEFT_OK);
     fleet_check(f, 0);
+}
+
+static void hear_lines(fleet *f)
+{
+    weft_event event = {.size = sizeof event};
+    while (weft_events(f->trainer.session, &event) == WEFT_OK)
+        ;
 }
 
 static void nothing_comes(fleet *f)
@@ -164,21 +183,62 @@ static void passed_over(void **state)
     assert_int_equal(weft_want(rollout(f), f->newest + 1), WEFT_OK);
     fleet_publish(f, 100);
     take(f, f->newest);
+    hear_lines(f);
+    assert_int_equal(passed_over_lines, 2);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
-/* The journal gave up what leads on: that is said, and a snapshot offered. */
+static void take_snapshot(fleet *f, uint64_t target)
+{
+    weft_staged_info info = {.size = sizeof info};
+    const weft_status status = weft_staged(rollout(f), FLEET_WAIT_MS, &info);
+    if (status != WEFT_OK)
+        fail_msg("%s: %s", weft_status_name(status), weft_last_error());
+    assert_int_equal(info.kind, WEFT_STAGED_SNAPSHOT);
+    assert_int_equal(info.target.number, target);
+    fleet_publish(f, 10); /* so the snapshot ends later than the version that was wanted */
+    assert_int_equal(weft_commit(rollout(f), target, NULL, 0, NULL), WEFT_OK);
+    fleet_check(f, 0);
+    assert_true(held(f) > target);
+    nothing_comes(f);
+    fleet_publish(f, 10);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take(f, f->newest);
+    hear_lines(f);
+    assert_int_equal(passed_over_lines, 0);
+}
+
+/* The journal gave up what leads on. A snapshot is on its way all along, so no wish fails, whatever it names. */
 static void the_journal_was_too_short(void **state)
 {
     fleet *f = *state;
     publish_many(f, 40, 1000);
     assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take_snapshot(f, f->newest);
+    publish_many(f, 40, 1000);
+    assert_int_equal(weft_want(rollout(f), f->newest - 1), WEFT_OK);
+    take_snapshot(f, f->newest);
+}
+
+/* Bits of no version are repaired to the version that they are nearest to, whatever was wanted. */
+static void a_repair_answers_the_wish(void **state)
+{
+    fleet *f = *state;
     weft_staged_info info = {.size = sizeof info};
-    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_E_PASSED);
-    assert_non_null(strstr(weft_last_error(), "does not lead there"));
-    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_OK);
-    assert_int_equal(info.kind, WEFT_STAGED_SNAPSHOT);
-    fleet_catch_up(f, 0);
+    publish_many(f, 2, 10);
+    f->dense[0] ^= 1;
+    fleet_open_rollout(f, 1, NULL);
+    assert_int_equal(weft_want(f->rollouts[1].session, f->newest - 1), WEFT_OK);
+    fleet_bind_rollout(f, 1, FLEET_SAME, NULL);
+    f->dense[0] ^= 1;
+    assert_int_equal(weft_staged(f->rollouts[1].session, FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(info.base.run, 0);
+    assert_int_equal(info.target.number, f->newest);
+    assert_int_equal(weft_commit(f->rollouts[1].session, f->newest, NULL, 0, NULL), WEFT_OK);
+    fleet_check(f, 1);
+    assert_int_equal(weft_staged(f->rollouts[1].session, 150, &info), WEFT_AGAIN);
+    hear_lines(f);
+    assert_int_equal(passed_over_lines, 0);
 }
 
 /* Three versions as one are too large here, and each is not. */
@@ -236,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(the_journal_was_too_short, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(a_repair_answers_the_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
         cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rollout_that_takes_each, setup, teardown),
