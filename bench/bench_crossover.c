@@ -53,7 +53,8 @@ static void run_rollout(int in, int out, const void *user)
         bench_netns_enter(plan->options.peers[0]);
     weft_model *model = open_model(plan);
     weft_site *site = bench_site(&plan->options, listen, "60s");
-    bench_need(weft_rollout_open(site, "a", weft_model_layout(model), NULL, &rollout), "open a rollout");
+    const weft_options options = {.size = sizeof options, .tells_away = 1}; /* its end is this rollout's */
+    bench_need(weft_rollout_open(site, "a", weft_model_layout(model), &options, &rollout), "open a rollout");
     const weft_piece *pieces = weft_model_pieces(model, &count);
     bench_need(weft_bind(rollout, pieces, count, NULL, 0, 0), "bind a rollout");
     for (;;) {

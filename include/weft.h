@@ -359,6 +359,9 @@ typedef struct weft_options {
      * random number in the 12 lowest bits. All sources of one training run have one, and a higher one than the run
      * before. */
     uint64_t run;
+    /* rollout: 0: after its first join the rollout waits for a trainer that is away, and weft_staged and weft_offered
+     * return WEFT_AGAIN meanwhile. 1: they report that the trainer is away, at each deadline. */
+    uint32_t tells_away;
 } weft_options;
 
 /* Opens the trainer's end of a session: takes the memory of the steady state and listens for rollouts.
@@ -553,17 +556,21 @@ typedef struct weft_staged_info {
 
 /* Returns the version that is whole, proved and ready to commit. Waits at most deadline_ms for one.
  *
- * If there is no trainer, the rollout goes on dialing, and the call reports so at its deadline: with deadline_ms 0 at
- * once, and each time. To stop soon after a trainer's goodbye, wait in short slices or take WEFT_EVENT_GOODBYE from
- * weft_events.
+ * If there is no trainer, the rollout goes on dialing. A rollout that never joined reports so after connect_deadline,
+ * at the deadline of each call: with deadline_ms 0 at once. A rollout that joined once serves what it holds, and waits
+ * for a trainer that closed, died or cannot be reached, for as long as that takes: the call returns WEFT_AGAIN.
+ * WEFT_EVENT_LOST or WEFT_EVENT_GOODBYE comes once, and WEFT_EVENT_JOINED when the trainer is back. weft_stats says for
+ * how long it is away. With weft_options.tells_away a rollout that joined reports like one that never did, and after a
+ * goodbye at once.
  *
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
- * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_SYSTEM,
- * WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection for as long, because this host lacks something), WEFT_E_REFUSED (the
- * trainer refuses this rollout: the text says why), WEFT_E_PASSED (what weft_want named cannot be had; told once),
- * WEFT_E_CONFIG (one end does not take the other's proof of its name), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the
- * trainer said goodbye and nothing is staged), WEFT_E_DEVICE (nothing can be staged any more; the text says what the
+ * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline; it never joined, or was to
+ * tell, or a trainer is there that it cannot talk to), WEFT_E_SYSTEM, WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection
+ * for as long, because this host lacks something), WEFT_E_REFUSED (the trainer refuses this rollout: the text says
+ * why), WEFT_E_PASSED (what weft_want named cannot be had; told once), WEFT_E_CONFIG (one end does not take the other's
+ * proof of its name), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (tells_away: the trainer said goodbye and nothing is
+ * staged), WEFT_E_DEVICE (nothing can be staged any more; the text says what the
  * weights are; close the session), WEFT_E_TIMEOUT (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
@@ -751,6 +758,7 @@ typedef struct weft_stats_info {
     weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: rails of all peers served so far; rollout: its own */
     uint64_t recorded;                    /* trainer: versions written into its store */
     uint64_t unrecorded; /* trainer: versions that the store lacks, because disk or journal could not take them */
+    double away_ms; /* rollout: time since the trainer was there last; 0: it is there, or the rollout never joined */
 } weft_stats_info;
 
 /* Returns the figures of the session. Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no

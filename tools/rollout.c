@@ -29,6 +29,7 @@ typedef struct rollout {
     bool has_until; /* --until was given */
     bool empty;     /* the memory holds no model yet */
     bool save_fits; /* what --save would write, as far as it was known last */
+    bool goodbye;   /* the trainer closed in good order and did not come back */
     uint64_t commits;
 } rollout;
 
@@ -251,11 +252,12 @@ static weft_status commit(rollout *r, const weft_staged_info *staged)
     return WEFT_OK;
 }
 
-static void drop_events(weft_session *session)
+/* A trainer that died is waited for. One that said goodbye has ended its work. */
+static void hear_events(rollout *r)
 {
     weft_event event = {.size = sizeof event};
-    while (weft_events(session, &event) == WEFT_OK)
-        ;
+    while (weft_events(r->session, &event) == WEFT_OK)
+        r->goodbye = event.kind == WEFT_EVENT_GOODBYE || (r->goodbye && event.kind != WEFT_EVENT_JOINED);
 }
 
 static weft_status ended_early(const rollout *r, weft_status status, const char *why)
@@ -273,15 +275,15 @@ static weft_status run(rollout *r)
             return ended_early(r, WEFT_E_STATE, weft_signals_reason());
         weft_staged_info staged = {.size = sizeof staged};
         weft_status status = weft_staged(r->session, SLICE_MS, &staged);
-        if (status == WEFT_E_PEER_LOST)
-            return ended_early(r, status, weft_last_error());
+        if (status == WEFT_AGAIN && r->goodbye)
+            return ended_early(r, WEFT_E_PEER_LOST, "the trainer said goodbye");
         if (status == WEFT_E_TIMEOUT) /* a signal broke the wait off */
             continue;
         if (status == WEFT_OK)
             status = commit(r, &staged);
         if (status != WEFT_OK && status != WEFT_AGAIN)
             return status;
-        drop_events(r->session);
+        hear_events(r);
     }
     weft_signals_pause(r->session, ACKNOWLEDGE_MS);
     return WEFT_OK;

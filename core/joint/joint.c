@@ -49,7 +49,12 @@ static bool help(weft_session *session)
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
-    const weft_rollout *first = session->joint->ends[0];
+    const weft_joint *joint = session->joint;
+    const weft_rollout *first = joint->ends[0];
+    for (uint32_t i = 0; i < joint->count; i++) {
+        const double away_ms = weft_rollout_away_ms(joint->ends[i]);
+        stats->away_ms = away_ms > stats->away_ms ? away_ms : stats->away_ms;
+    }
     stats->rail_count = weft_inlet_rails(&first->intake, &first->site, stats->rails);
 }
 

@@ -142,7 +142,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     rollout->joining.away_status = status;
     rollout->joining.later = false;
     if (joined) {
-        rollout->joining.away_since_ns = now_ns;
+        rollout->joining.away_since_ns = rollout->joining.left_ns = now_ns;
         weft_session_changed(rollout->session);
     }
     return joined;

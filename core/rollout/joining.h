@@ -62,6 +62,7 @@ typedef struct weft_joining {
     weft_status refusal;
     char refusal_text[256];
     uint64_t away_since_ns, retry_ns, dialed_ns;
+    uint64_t left_ns;         /* time when the rollout was joined last */
     char away_text[192];      /* reason why the last connection ended or was not made */
     weft_status away_status;  /* status of that reason */
     uint32_t retries, faults; /* faults in a row, without a commit between */

@@ -122,7 +122,9 @@ void weft_rollout_bind_undo(weft_rollout *rollout);
 void weft_rollout_unbind(weft_rollout *rollout);
 /* Tells why nothing will ever come. */
 weft_status weft_rollout_check_end(const weft_rollout *rollout);
-/* Tells why nothing will come until a trainer does. */
+/* Returns for how long the trainer has been away since the rollout was joined, in ms. 0: it is there, or was never. */
+double weft_rollout_away_ms(const weft_rollout *rollout);
+/* Tells why nothing will come until a trainer does, unless the rollout is to wait for one without a word. */
 weft_status weft_rollout_check_trainer(const weft_rollout *rollout);
 /* Describes what is ready to commit. False: nothing is. */
 bool weft_rollout_describe(const weft_rollout *rollout, weft_staged_info *info);

@@ -104,7 +104,7 @@ static void bind_again(weft_rollout *rollout, const weft_binding *fresh, bool em
     current->away = false;
     current->bound = true;
     rollout->joining.retry_ns = 0;
-    rollout->joining.away_since_ns = weft_clock_ns();
+    rollout->joining.away_since_ns = rollout->joining.left_ns = weft_clock_ns();
     weft_session_wake(rollout->session);
 }
 

@@ -60,13 +60,29 @@ weft_status weft_rollout_check_end(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
+/* Returns true if the rollout waits for its trainer, which was there and is absent. A trainer that is there, and that
+ * this end cannot talk to, is not waited for, because it may stay so. */
+static bool waits(const weft_joining *joining, const weft_options *options)
+{
+    const weft_status why = joining->away_status;
+    const bool absent = why == WEFT_OK || why == WEFT_E_PEER_LOST || why == WEFT_E_UNREACHABLE;
+    return joining->was_joined && absent && !options->tells_away;
+}
+
+double weft_rollout_away_ms(const weft_rollout *rollout)
+{
+    const weft_joining *joining = &rollout->joining;
+    const bool away = rollout->current.bound && joining->was_joined && joining->state != WEFT_JOIN_JOINED;
+    return away ? weft_clock_ms(joining->left_ns, weft_clock_ns()) : 0;
+}
+
 weft_status weft_rollout_check_trainer(const weft_rollout *rollout)
 {
     const weft_joining *joining = &rollout->joining;
     char name[WEFT_SITE_NAME + 8];
     weft_gateway_trainer(&joining->route, name);
     uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
-    if (joining->state == WEFT_JOIN_JOINED)
+    if (joining->state == WEFT_JOIN_JOINED || waits(joining, &rollout->session->options))
         return WEFT_OK;
     if (joining->said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s said goodbye", name);

@@ -9,8 +9,10 @@
 
 static int setup(void **state)
 {
-    *state = fleet_open(FLEET_TILES, NULL);
-    fleet_start_trainer(*state, NULL);
+    fleet *f = fleet_open(FLEET_TILES, NULL);
+    *state = f;
+    f->tells = true;
+    fleet_start_trainer(f, NULL);
     fleet_join(*state, 0, FLEET_SAME);
     fleet_catch_up(*state, 0);
     fleet_publish(*state, 50);

@@ -23,6 +23,7 @@ static fleet *open_tree(fleet_size size, const char *extra)
                                extra,
                                NULL};
     fleet *f = fleet_open(size, overrides);
+    f->tells = true;
     fleet_start_trainer(f, NULL);
     return f;
 }

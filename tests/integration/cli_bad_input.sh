@@ -129,8 +129,8 @@ finish waiting 1
 same "$work/part.safetensors" "$v/v1.safetensors"
 says waiting 'part.safetensors: version 1 was written'
 
-# So it is after an interrupt with --until, after a trainer that was killed and did not come back, and after a refusal;
-# of a model that nothing was received for, nothing is written.
+# So it is after an interrupt with --until, and after a refusal. A trainer that was killed is waited for, for longer than
+# connect_deadline, and its next versions are taken. Of a model that nothing was received for, nothing is written.
 lost() # lost NAME ARGUMENT...: a rollout that holds v1 and waits for more
 {
     local name=$1
@@ -157,7 +157,17 @@ finish trainer 0
 lost abandoned --set session.connect_deadline=1s
 interrupt trainer KILL
 finish trainer 137
-kept abandoned unreachable
+await said abandoned 'trainer is away: .*; serving version 1, dialing again'
+sleep 2 # twice its connect_deadline
+rm -rf "$work/in" && mkdir "$work/in"
+start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/in"
+await said abandoned '"target":0,'
+appear 1
+await said abandoned '"base":0,.*"target":1,|"target":1,.*"base":0,'
+interrupt abandoned
+kept abandoned state
+interrupt trainer
+finish trainer 0
 lost refused
 interrupt trainer KILL
 finish trainer 137

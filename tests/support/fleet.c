@@ -222,6 +222,7 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 {
     fleet_end *end = &f->rollouts[at];
     weft_options options = {.size = sizeof options, .log = f->log, .log_user = end->name, .wants = f->wants};
+    options.tells_away = f->tells;
     weft_site *site = fleet_site(f, extra);
     weft_status status = weft_rollout_open(site, end->name, f->layout, &options, &end->session);
     weft_site_free(site);

@@ -89,6 +89,7 @@ typedef struct fleet {
     uint64_t newest;
     bool trainer_device, rollout_device; /* they have the deferred backend */
     bool wants;                          /* rollouts that open from now on name their versions */
+    bool tells;                          /* rollouts that open from now on report that the trainer is away */
     bool blocks;                         /* ends that bind from now on do so by blocks with strides */
     /* Gets the trainer's lines, with the fleet; NULL: no call. Set it before the trainer starts. */
     void (*heard)(void *f, weft_log_level level, const char *line);

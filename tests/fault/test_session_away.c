@@ -1,0 +1,178 @@
+/* A trainer that is away: a rollout that joined once serves what it holds and waits, for longer than connect_deadline.
+ * A rollout that is to tell, one that never joined, and one that finds an end that it cannot talk to, report so. */
+#include "tests/support/fleet_fake.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* Longer than the connect_deadline of these fleets. */
+#define LONG_MS 450u
+
+static fleet_fake fake;
+
+static int open_with(void **state, bool wants, bool tells)
+{
+    static const char *const overrides[] = {"session.connect_deadline=200ms", NULL};
+    fleet *f = fleet_open(FLEET_SMALL, overrides);
+    *state = f;
+    f->wants = wants;
+    f->tells = tells;
+    fake.fd = -1;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return open_with(state, false, false);
+}
+
+static int setup_wants(void **state)
+{
+    return open_with(state, true, false);
+}
+
+static int setup_tells(void **state)
+{
+    return open_with(state, false, true);
+}
+
+static int teardown(void **state)
+{
+    fake_close(&fake);
+    fleet_close(*state);
+    return 0;
+}
+
+static weft_status staged(fleet *f, uint32_t deadline_ms)
+{
+    weft_staged_info info = {.size = sizeof info};
+    return weft_staged(f->rollouts[0].session, deadline_ms, &info);
+}
+
+static double away_ms(fleet *f)
+{
+    return fleet_stats(f->rollouts[0].session).away_ms;
+}
+
+static void hear(fleet *f, weft_event_kind kind)
+{
+    assert_true(fleet_event(f->rollouts[0].session, kind, NULL, FLEET_WAIT_MS, NULL));
+}
+
+/* The trainer is there again, and its versions come. */
+static void comes_back(fleet *f)
+{
+    fleet_change(f->layout, f->dense, 50, &f->seed);
+    fleet_start_trainer(f, NULL);
+    hear(f, WEFT_EVENT_JOINED);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    assert_true(away_ms(f) == 0);
+}
+
+/* A trainer joins, and its process dies without a word. */
+static void dies(fleet *f)
+{
+    weft_wire_hello hello;
+    fleet_stop_trainer(f);
+    hear(f, WEFT_EVENT_GOODBYE);
+    const int listener = fake_listen(f);
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 60000);
+    assert_true(away_ms(f) == 0);
+    close(listener);
+    fake_close(&fake);
+    hear(f, WEFT_EVENT_LOST);
+}
+
+static void waits_after_a_goodbye(void **state)
+{
+    fleet *f = *state;
+    weft_version held;
+    assert_true(away_ms(f) == 0);
+    fleet_stop_trainer(f);
+    hear(f, WEFT_EVENT_GOODBYE);
+    assert_int_equal(staged(f, 0), WEFT_AGAIN);
+    assert_int_equal(staged(f, LONG_MS), WEFT_AGAIN);
+    assert_true(away_ms(f) >= LONG_MS);
+    assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
+    comes_back(f);
+}
+
+static void waits_after_a_death(void **state)
+{
+    fleet *f = *state;
+    dies(f);
+    assert_int_equal(staged(f, LONG_MS), WEFT_AGAIN);
+    assert_true(away_ms(f) >= LONG_MS);
+    comes_back(f);
+}
+
+static void offers_wait_too(void **state)
+{
+    fleet *f = *state;
+    uint64_t offered = 0;
+    fleet_stop_trainer(f);
+    hear(f, WEFT_EVENT_GOODBYE);
+    assert_int_equal(weft_offered(f->rollouts[0].session, f->newest, LONG_MS, &offered), WEFT_AGAIN);
+    fleet_start_trainer(f, NULL);
+    fleet_publish(f, 50);
+    assert_int_equal(weft_offered(f->rollouts[0].session, f->newest - 1, FLEET_WAIT_MS, &offered), WEFT_OK);
+    assert_int_equal(offered, f->newest);
+}
+
+static void tells_if_asked_to(void **state)
+{
+    fleet *f = *state;
+    dies(f);
+    assert_int_equal(staged(f, LONG_MS), WEFT_E_UNREACHABLE);
+    assert_true(away_ms(f) >= LONG_MS);
+    comes_back(f);
+    fleet_stop_trainer(f);
+    hear(f, WEFT_EVENT_GOODBYE);
+    assert_int_equal(staged(f, 0), WEFT_E_PEER_LOST);
+    comes_back(f);
+}
+
+/* One that answers in another protocol is there, and may stay as it is. */
+static void an_end_that_it_cannot_talk_to(void **state)
+{
+    fleet *f = *state;
+    dies(f);
+    const int listener = fake_listen(f);
+    fake.fd = fake_accept(listener);
+    fake_send(&fake, "HTTP/1.1 400 Bad Request\r\n\r\n", 28);
+    assert_int_equal(fleet_alone(f, 0), WEFT_E_UNREACHABLE);
+    assert_null(strstr(weft_last_error(), "does not answer"));
+    fake_close(&fake);
+    close(listener);
+    comes_back(f);
+}
+
+/* A first contact that never comes is reported, whatever the options say. */
+static void never_joined(void **state)
+{
+    fleet *f = *state;
+    fleet_leave(f, 0);
+    fleet_stop_trainer(f);
+    fleet_join(f, 0, FLEET_SAME);
+    assert_int_equal(fleet_alone(f, 0), WEFT_E_UNREACHABLE);
+    assert_true(away_ms(f) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(waits_after_a_goodbye, setup, teardown),
+        cmocka_unit_test_setup_teardown(waits_after_a_death, setup, teardown),
+        cmocka_unit_test_setup_teardown(offers_wait_too, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(tells_if_asked_to, setup_tells, teardown),
+        cmocka_unit_test_setup_teardown(an_end_that_it_cannot_talk_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(never_joined, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
