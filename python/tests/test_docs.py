@@ -54,6 +54,44 @@ class Documents(unittest.TestCase):
         self.assertRegex(said[0][-2], "^weights [0-9a-f]{16}$")
         self.assertEqual(said[0][-2], said[1][-2])
 
+    def outlive(self, trainer, rollout, five, two):
+        """The trainer is killed when the rollout holds its second version, and starts anew long after."""
+        code = programs()[trainer]
+        killed = code.replace(five, two).replace("wait(5", "wait(2")
+        last = '    print(f"weights'
+        killed = killed.replace(last, f"    print('held', flush=True)\n    sys.stdin.read()\n{last}")
+        self.assertEqual([killed.count(two), killed.count("stdin")], [1, 1])
+        site = support.SITE.format(provider="tcp").replace(":0", f":{support.free_port()}")
+        site = site.replace("connect_deadline = 60s", "connect_deadline = 1s")
+        for name, text in (("killed.py", killed), (trainer, code), (rollout, programs()[rollout]), ("site.ini", site)):
+            (self.folder / name).write_text(text)
+
+        def start(name):
+            process = subprocess.Popen([sys.executable, "-B", name, "site.ini"], cwd=self.folder,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+            self.addCleanup(process.communicate)
+            self.addCleanup(process.kill)
+            return process
+
+        first_life = start("killed.py")
+        served = start(rollout)
+        while first_life.stdout.readline() != "held\n":
+            self.assertIsNone(first_life.poll())
+        first_life.kill()
+        with self.assertRaises(subprocess.TimeoutExpired):  # it serves for thrice its connect_deadline
+            served.wait(timeout=3)
+        said = start(trainer).communicate(timeout=2 * support.BOUND)[0].split("\n")
+        self.assertEqual(served.communicate(timeout=2 * support.BOUND)[0].split("\n")[-2], said[-2])
+        self.assertRegex(said[-2], "^weights [0-9a-f]{16}$")
+        self.assertEqual(served.returncode, 0)
+
+    def test_a_numpy_rollout_outlives_its_trainer(self):
+        self.outlive("numpy_trainer.py", "numpy_rollout.py", "range(1, 6)", "range(1, 3)")
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (tools/run-tests installs it)")
+    def test_a_torch_rollout_outlives_its_trainer(self):
+        self.outlive("torch_trainer.py", "torch_rollout.py", "range(5)", "range(2)")
+
     def test_from_a_numpy_trainer(self):
         self.play("numpy_trainer.py", "numpy_rollout.py")
 

@@ -328,8 +328,59 @@ class Telling(unittest.TestCase):
             self.assertIn("staged", [event.kind for event in rollout.events()])
             self.assertEqual(list(rollout.events()), [])
 
+    def test_a_trainer_that_is_away_is_waited_for(self):
+        named = weights()
+        trainer = weft.Trainer(site(), named, log=quiet)
+        listen, lines = trainer.stats().listen, []
+        where = site(trainer, session__connect_deadline="200ms")
+        with weft.Rollout(where, "a", weights(), log=lambda level, line: lines.append(line)) as rollout:
+            while not rollout.held.run:  # until the trainer has named the bits
+                rollout.staged(timeout=0.01)
+            held = rollout.held
+            self.assertIsNone(rollout.away)
+            trainer.close()
+            self.assertIsNone(rollout.staged(timeout=0.5))
+            self.assertGreater(rollout.away, 0.4)
+            self.assertEqual(rollout.held, held)
+            list(rollout.events())
+            self.assertEqual(sum("serving version 0" in line for line in lines), 1)
+            change(named, 1)
+            with weft.Trainer(site(trainer__listen=listen), named, log=quiet) as trainer:
+                trainer.publish(1)
+                self.assertEqual(take(rollout, 1), trainer.held)
+                self.assertIsNone(rollout.away)
+
+    def test_offers_of_a_trainer_that_is_away(self):
+        trainer = weft.Trainer(site(), weights(), log=quiet)
+        where = site(trainer, session__connect_deadline="200ms")
+        with weft.Rollout(where, "a", weights(), log=quiet, wants=True) as rollout:
+            self.assertEqual(rollout.offered(timeout=BOUND), 0)
+            trainer.close()
+            self.assertIsNone(rollout.offered(after=0, timeout=0.5))
+
+    def test_a_trainer_that_never_comes_is_told(self):
+        where = site(trainer__listen="127.0.0.1:1", session__connect_deadline="200ms")
+        with weft.Rollout(where, "a", weights(), log=quiet) as rollout:
+            with self.assertRaises(weft.PeerError) as caught:
+                rollout.staged(timeout=0.5)
+            self.assertEqual(caught.exception.name, "unreachable")
+            self.assertIsNone(rollout.away)
+
+    def test_versions_compare_by_run_and_number(self):
+        older, newer = weft.Version(7, 41, 0xFF), weft.Version(8, 40, 1)
+        self.assertTrue(older < newer <= newer and newer > older >= older and newer != older)
+        part = weft.Version(8, 40, 2)  # what another rank holds of the same version
+        self.assertTrue(part == newer and not part > newer and hash(part) == hash(newer))
+        self.assertNotEqual(weft.Version(0, 0, 1), weft.Version(0, 0, 2))
+        self.assertEqual((max([newer, older]), newer), (newer, (8, 40, 1)))
+        self.assertEqual(str(newer), "0000000000000008/40 0000000000000001")
+        self.assertEqual(eval(repr(part), {"Version": weft.Version}).root, part.root)
+        self.assertIn("root=0x0000000000000002", repr(part))
+        self.assertEqual(part.label, "8:40:0000000000000002")
+
     def test_a_lost_trainer_is_told(self):
-        with pair() as (trainer, rollout):
+        self.assertRaisesRegex(ValueError, "on_away", weft.Rollout, site(), "a", weights(), on_away="die")
+        with pair(on_away="raise") as (trainer, rollout):
             while rollout.held is None or [peer.state for peer in trainer.peers()] != ["live"]:
                 rollout.staged(timeout=0.01)
             trainer.close()

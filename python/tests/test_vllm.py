@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import time
 import unittest
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ def step(trained, version):
 
 
 @contextlib.contextmanager
-def fleet(size=1, caches="reset", loaded=True, **options):
+def fleet(size=1, caches="reset", loaded=True, site=None, **options):
     """A trainer, and an LLM of `size` workers that follows it."""
     trained = weights()
     llm = vllm_standin.LLM(size)
@@ -36,7 +37,7 @@ def fleet(size=1, caches="reset", loaded=True, **options):
         worker.model.load(trained if loaded else weights(9))
     text = support.SITE.format(provider="loop") + "[peer.w*]\n"
     with weft.Trainer(weft.Site(text, vllm_standin.CUTS), trained, log=quiet) as trainer:
-        overrides = {**vllm_standin.CUTS, "trainer.listen": trainer.stats().listen, "log.level": "error"}
+        overrides = {**vllm_standin.CUTS, "trainer.listen": trainer.stats().listen, "log.level": "error", **(site or {})}
         follower = weft.vllm.follow(
             llm, text, "w{rank}" if size > 1 else "a", caches=caches, overrides=overrides, **options
         )
@@ -158,6 +159,31 @@ class Following(unittest.TestCase):
             step(trained, 1)
             trainer.publish(1)
             self.assertIn(":1:", follower.update(1, BOUND))
+
+    def test_a_trainer_that_comes_back_while_an_update_waits(self):
+        text = support.SITE.format(provider="loop")
+        with fleet(site={"session.connect_deadline": "200ms"}) as (trained, trainer, llm, follower):
+            step(trained, 1)
+            trainer.publish(1)
+            held = follower.update(1, BOUND)
+            listen = trainer.stats().listen
+            trainer.close()
+            with self.assertRaisesRegex(weft.VersionError, "did not come in 0.5 s, and the trainer is away for 0"):
+                follower.update(2, 0.5)  # longer than connect_deadline
+            self.assertEqual((follower.version, self.same(llm, trained)), (held, True))
+            step(trained, 2)
+
+            def comes_back():
+                time.sleep(0.5)
+                overrides = {**vllm_standin.CUTS, "trainer.listen": listen}
+                later = weft.Trainer(weft.Site(text, overrides), trained, log=quiet, first_version=2)
+                self.addCleanup(later.close)
+
+            back = threading.Thread(target=comes_back)
+            back.start()
+            self.assertIn(":2:", follower.update(2, BOUND))
+            back.join()
+            self.assertTrue(self.same(llm, trained))
 
     def test_order_of_calls(self):
         with fleet() as (trained, trainer, llm, follower):

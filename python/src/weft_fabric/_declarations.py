@@ -157,6 +157,7 @@ uint32_t source_count;
 const weft_trainer_source *sources;
 uint32_t source;
 uint64_t run;
+uint32_t tells_away;
 } weft_options;
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
 weft_session **session);
@@ -284,6 +285,7 @@ uint32_t rail_count;
 weft_rail_info rails[WEFT_RAILS_MAX];
 uint64_t recorded;
 uint64_t unrecorded;
+double away_ms;
 } weft_stats_info;
 weft_status weft_stats(weft_session *session, weft_stats_info *stats);
 typedef enum weft_event_kind {

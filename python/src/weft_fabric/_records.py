@@ -11,11 +11,49 @@ Record = TypeVar("Record")
 
 
 class Version(NamedTuple):
-    """A version. `number` is the trainer's label, `root` the digest of all bits, `run` the trainer's start."""
+    """A version. `number` is the trainer's label, `root` the digest of all bits, `run` the trainer's start.
+
+    Versions compare by run and number, so that a later one is the larger one. Bits of no run compare by their root."""
 
     run: int
     number: int
     root: int
+
+    @property
+    def _order(self) -> tuple[int, int, int]:
+        return (self.run, self.number, 0 if self.run else self.root)
+
+    def __eq__(self, other: object) -> bool:
+        return self._order == other._order if isinstance(other, Version) else tuple(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._order)
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self._order < (other._order if isinstance(other, Version) else other)
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self._order <= (other._order if isinstance(other, Version) else other)
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return not self < other
+
+    @property
+    def label(self) -> str:
+        """Run, number and root as text, for samples: what engines of vLLM and SGLang say of an answer's weights."""
+        return f"{self.run:x}:{self.number}:{self.root:016x}"
+
+    def __str__(self) -> str:
+        return f"{self.run:016x}/{self.number} {self.root:016x}"
+
+    def __repr__(self) -> str:
+        return f"Version(run={self.run:#x}, number={self.number}, root={self.root:#018x})"
 
 
 class Update(NamedTuple):
@@ -113,6 +151,7 @@ class Stats(NamedTuple):
     rails: tuple[Rail, ...]
     recorded: int
     unrecorded: int
+    away_ms: float
 
 
 class Event(NamedTuple):

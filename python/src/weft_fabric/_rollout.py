@@ -25,6 +25,8 @@ class Rollout(Session):
                 site's [source.R]) and boxes, which are the weft.Blocks of that trainer or their `slices`. The weights
                 move when all of them have one version
     wants       versions come when want() names them, so that the processes of one engine take the same ones
+    on_away     what staged() and offered() do while the trainer is away, after the first join: "wait" returns None, and
+                `away` says for how long that has been so; "raise" raises PeerError
 
     A rollout that knows nothing asks for the layout first: `layout = Layout.fetch(site, "a")`.
     """
@@ -46,7 +48,10 @@ class Rollout(Session):
         sources: Sources = (),
         attachment: Any = None,
         log: Log | None = None,
+        on_away: str = "wait",
     ) -> None:
+        if on_away not in ("wait", "raise"):
+            raise ValueError(f"on_away={on_away!r}: say 'wait', or 'raise' for PeerError while the trainer is away")
         named = _binding.held(named)
         self.peer = peer
         name = peer.encode()
@@ -56,9 +61,8 @@ class Rollout(Session):
         def open_(site: Any, layout: Any, options: Any, out: Any) -> int:
             return int(lib.weft_rollout_open(site, name, layout, options, out))
 
-        super().__init__(
-            site, named, layout, open_, f"rollout {peer}", log, slices, every, incarnation=incarnation, wants=wants
-        )
+        super().__init__(site, named, layout, open_, f"rollout {peer}", log, slices, every, incarnation=incarnation,
+                         wants=wants, tells_away=on_away == "raise")  # fmt: skip
         self._bind_or_close(named, attachment, empty)
 
     def bind(self, named: _binding.Bindable, attachment: Any = None, empty: bool = False) -> None:
@@ -77,13 +81,24 @@ class Rollout(Session):
         """The version that is whole, proved and ready to commit, or None if none comes in `timeout` seconds. Its number
         is `.version`. A `timeout` of None waits for ever.
 
-        PeerError: after `timeout` there is no trainer, and the rollout goes on dialing; or the trainer refuses, which
-        is raised at once. Ctrl-C ends the wait. A goodbye is among events().
+        None, too, while a trainer that the rollout had joined is away: closed, killed, or not reached. The log warns of
+        that once, `away` says for how long, and the rollout goes on dialing. PeerError: nobody was there from the
+        start, for the site's connect_deadline; or with on_away="raise" nobody is there any more; or the trainer
+        refuses, which is raised at once. Ctrl-C ends the wait. A goodbye is among events().
         """
         info = sized("weft_staged_info")
         return self._await(
             timeout, lambda session, ms: lib.weft_staged(session, ms, info), lambda: _records.staged_of(info)
         )
+
+    @property
+    def away(self) -> float | None:
+        """Seconds since the trainer was there last. None: it is there, or the rollout has not joined yet. Any thread."""
+        return self.stats().away_ms / 1000 or None
+
+    def _absence(self) -> str:
+        """For the text of what did not come in time."""
+        return "" if self.away is None else f", and the trainer is away for {self.away:.1f} s"
 
     def want(self, version: int) -> None:
         """Asks for exactly that version, in a rollout with `wants`. It comes by staged(). VersionError from staged(): it
@@ -93,7 +108,7 @@ class Rollout(Session):
 
     def offered(self, after: int | None = None, timeout: float | None = 0.0) -> int | None:
         """The number of the trainer's newest version, in a rollout with `wants`. Waits for one above `after` (None: any), and
-        returns None if none comes in `timeout` seconds."""
+        returns None if none comes in `timeout` seconds. A trainer that is away is as for staged()."""
         number, known = ffi.new("uint64_t *"), 2**64 - 1 if after is None else after
         return self._await(
             timeout, lambda session, ms: lib.weft_offered(session, known, ms, number), lambda: int(number[0])

@@ -312,9 +312,24 @@ class Follower:
         held = self.rollout.held
         return held.number if held else None
 
+    @property
+    def label(self) -> str:
+        """Run, number and root of the version that the weights are, as text for samples. "": of none."""
+        held = self.rollout.held
+        return held.label if held and held.run else ""
+
+    @property
+    def away(self) -> float | None:
+        """Seconds since the trainer was there last. None: it is there, or the model has not joined yet."""
+        return self.rollout.away
+
     def update(self, timeout: float | None = 0.0) -> Version | None:
         """Commits the version that is staged or comes in `timeout` seconds, and returns it. Call it
-        between two decode steps; drop caches that were computed with the old weights."""
+        between two decode steps; drop caches that were computed with the old weights.
+
+        None: no version came, or the trainer is away, and the weights are what they were. PeerError: as for
+        Rollout.staged(); or the trainer went away while a snapshot was written in place. Then `version` is None, and
+        the weights are nothing to serve until a later update() returns a version."""
         staged = self.rollout.staged(timeout)
         if staged is None:
             return None
@@ -331,7 +346,8 @@ class Follower:
             if held and held.number >= version:
                 return held
             if deadline.passed():
-                raise failure(lib.WEFT_E_TIMEOUT, f"version {version} did not come in {timeout} s; held is {held}")
+                raise failure(lib.WEFT_E_TIMEOUT, f"version {version} did not come in {timeout} s{self.rollout._absence()}; "
+                              f"held is {held}")  # fmt: skip
             self.update(deadline.slice() / 1000)
 
     def rebind(self) -> None:
@@ -354,7 +370,7 @@ def follow(model: Model, site: Any, peer: str, **options: Any) -> Follower:
     """Has `model` follow the site's trainer under the name `peer`; `update()` brings each version in.
 
     model    a module, or a mapping from name to tensor
-    options  as for Rollout: empty, attachment, log, incarnation, sources. `empty=True` where the model has no weights
+    options  as for Rollout: empty, attachment, log, incarnation, sources, on_away. `empty=True` where the model has no weights
              yet. A model of DTensors is a view, so the site has cuts that part the model so
     """
     return Follower(model, Site.of(site), peer, options)

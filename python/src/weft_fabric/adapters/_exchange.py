@@ -117,7 +117,8 @@ class Receiver:
     async def receive(self, run: int, number: int, timeout: float) -> dict[str, torch.Tensor]:
         """All tensors by name, at that version of that run or a later one. They change with the next call.
 
-        PeerError or TimeoutExpired: the version did not come in `timeout` seconds, and the tensors have the old bits.
+        A trainer that is away may come back in that time. PeerError or TimeoutExpired: the version did not come in
+        `timeout` seconds, and the tensors have the old bits.
         """
         deadline = _wait.Deadline(timeout)
         rollout = await aside(lambda: self._open(deadline))
@@ -129,7 +130,8 @@ class Receiver:
             if staged:
                 await rollout.commit_async(staged)
             elif deadline.passed():
-                raise failure(lib.WEFT_E_TIMEOUT, f"version {number} did not come in {timeout} s; held is {held}")
+                raise failure(lib.WEFT_E_TIMEOUT, f"version {number} did not come in {timeout} s{rollout._absence()}; "
+                              f"held is {held}")  # fmt: skip
 
     def close(self) -> None:
         if self._rollout:

@@ -150,7 +150,7 @@ class Group:
         self._staged, fault = _fault(lambda: self._wait(timeout))
         state = self._state(fault)
         if self._staged is None and not fault and state.held != self._target:
-            state = state._replace(fault=f"version {self._target} did not come in {timeout} s")
+            state = state._replace(fault=f"version {self._target} did not come in {timeout} s{self.rollout._absence()}")
         self._states = self.ranks.every(state)
         try:
             _check(self._states, f"version {self._target} is not staged")
