@@ -41,6 +41,10 @@ const void *weft_model_header(const weft_model *model, uint64_t *bytes);
  * Errors: WEFT_E_FILE (the text names the file, of a sharded model the shard). */
 weft_status weft_model_unchanged(const weft_model *model);
 
+/* Whether all bytes of the mapped files were written. A file that was given its length first has none of them, and one
+ * with holes has not all: both read as zeros there. Errors: WEFT_E_FILE, with the first such file and its figures. */
+weft_status weft_model_written(const weft_model *model);
+
 /* Writes headers and data to `path`: to a temporary name beside it, synced, then renamed, so that nothing half-written
  * ever stands under the final name; on any error the temporary is removed. With the attachment of a sharded model
  * `path` becomes a folder, which must not be there yet (or be empty).

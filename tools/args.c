@@ -29,10 +29,13 @@ static const arg_row rows[] = {
     {WEFT_OPTION_VERSIONS, "--versions", "FILE...", ARG_MANY, AT(versions),
      "publish these files, or folders of shards, one after the other, then end"},
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
-     "publish every *.safetensors file that appears in DIR, until interrupted. Folders of shards do not count. A file "
-     "counts if its name comes later in natural order (v9, v10) than the last published name. The newest file counts "
-     "again if it is replaced. If the model lies elsewhere, files already in DIR count if their number is higher, or, "
-     "with other names, if they are newer"},
+     "publish every checkpoint that appears in DIR, until interrupted: *.safetensors files, and folders with a number "
+     "in "
+     "their names (step_9, checkpoint-10) that have one such file, or shards and model.safetensors.index.json. A "
+     "checkpoint is whole when it was renamed into DIR, when its folder has a file STABLE or .done, or when it stands "
+     "still for two seconds with all bytes that its headers announce. It counts if its name comes later in natural "
+     "order (v9, v10) than the last published name. The newest counts again if it is replaced. If the model lies "
+     "elsewhere, checkpoints already in DIR count if their number is higher, or, with other names, if they are newer"},
     {WEFT_OPTION_FOLLOW_ALL, "--follow-all", NULL, ARG_FLAG, AT(follow_all),
      "with --follow and a model that lies elsewhere: publish also the older files that are already in DIR. If the "
      "model lies in DIR, the option changes nothing"},

@@ -12,7 +12,7 @@ for verb in info check trainer rollout demo; do
     says "help_$verb" "--json"
 done
 says help_rollout "--until V"
-says help_trainer "--follow DIR .*Folders of shards do not count"
+says help_trainer "--follow DIR .*checkpoint-10.*STABLE"
 for verb in trainer rollout; do
     says "help_$verb" "--model FILE .*folder of shards"
 done
