@@ -1,5 +1,5 @@
-/* companions.c - what lies beside the weights of a sharded model, such as its config.json and tokenizer, without which
- * no engine loads it: copied into a new folder, or linked where it is large and the file system links. */
+/* companions.c - what lies beside the weights of a model in a folder, such as its config.json and tokenizer, without
+ * which no engine loads it: copied into a new folder, or linked where it is large and the file system links. */
 #include "model.h"
 
 #include <dirent.h>
@@ -39,7 +39,8 @@ static bool is_weights(const char *name)
  * nobody's. */
 static bool goes_along(const weft_folder *base, const weft_shards *made, const char *name)
 {
-    bool own = strcmp(name, made->index_name) == 0 || (base->index_name && strcmp(name, base->index_name) == 0);
+    bool own = (made->index_name && strcmp(name, made->index_name) == 0) ||
+               (base->index_name && strcmp(name, base->index_name) == 0);
     for (uint64_t i = 0; i < base->file_count; i++)
         own = own || strcmp(name, base->files[i]) == 0;
     for (uint64_t i = 0; i < made->count; i++)
@@ -62,6 +63,25 @@ static weft_status copy_parts(int from, weft_file *to)
     return WEFT_OK;
 }
 
+/* Whether the file is, byte for byte, an earlier one, which was linked. */
+static bool is_earlier(const char *from, const char *name, uint64_t bytes, const char *folder, const char *to)
+{
+    weft_earlier earlier;
+    uint8_t part[PART];
+    const int source = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    weft_earlier_open(folder, name, bytes, &earlier);
+    bool same = source >= 0 && earlier.file >= 0;
+    while (same && earlier.same < bytes) {
+        const uint64_t left = bytes - earlier.same, now = left < PART ? left : PART;
+        same = weft_file_read(source, part, now, earlier.same) == WEFT_OK && weft_earlier_is(&earlier, part, now);
+    }
+    same = same && weft_earlier_link(&earlier, to);
+    weft_earlier_close(&earlier);
+    if (source >= 0)
+        close(source);
+    return same;
+}
+
 static weft_status copy(const char *from, const char *to)
 {
     weft_file file = {.descriptor = -1};
@@ -78,7 +98,7 @@ static weft_status copy(const char *from, const char *to)
     return status;
 }
 
-static weft_status bring(const weft_folder *base, const char *name, const char *folder)
+static weft_status bring(const weft_folder *base, const char *name, const char *folder, const char *earlier)
 {
     char from[PATH_MAX], to[PATH_MAX];
     struct stat facts;
@@ -89,10 +109,10 @@ static weft_status bring(const weft_folder *base, const char *name, const char *
         return WEFT_OK;
     if (facts.st_size > COPIED && linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0)
         return WEFT_OK;
-    return copy(from, to);
+    return is_earlier(from, name, (uint64_t)facts.st_size, earlier, to) ? WEFT_OK : copy(from, to);
 }
 
-static weft_status bring_all(const weft_folder *base, const weft_shards *made, const char *folder)
+static weft_status bring_all(const weft_folder *base, const weft_shards *made, const char *folder, const char *earlier)
 {
     DIR *listing = opendir(*base->path ? base->path : ".");
     weft_status status = WEFT_OK;
@@ -101,7 +121,7 @@ static weft_status bring_all(const weft_folder *base, const weft_shards *made, c
     for (struct dirent *entry; status == WEFT_OK && (entry = readdir(listing));) {
         if (!goes_along(base, made, entry->d_name))
             continue;
-        status = bring(base, entry->d_name, folder);
+        status = bring(base, entry->d_name, folder, earlier);
         if (status != WEFT_OK)
             weft_fail_about("%s%s, which goes along with the weights", base->path, entry->d_name);
     }
@@ -109,14 +129,14 @@ static weft_status bring_all(const weft_folder *base, const weft_shards *made, c
     return status;
 }
 
-weft_status weft_companions_bring(const char *path, const weft_shards *made, const char *folder)
+weft_status weft_companions_bring(const char *path, const weft_shards *made, const char *folder, const char *earlier)
 {
     weft_folder base;
     weft_status status = weft_folder_open(path, &base);
     if (status != WEFT_OK)
         return status;
     if (base.index_name || base.searched) /* whoever names a file alone means that */
-        status = bring_all(&base, made, folder);
+        status = bring_all(&base, made, folder, earlier);
     weft_folder_close(&base);
     return status;
 }

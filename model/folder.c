@@ -250,6 +250,18 @@ weft_status weft_folder_open(const char *path, weft_folder *folder)
     return status;
 }
 
+bool weft_model_is_folder_of_one(const char *path, char name[256])
+{
+    weft_folder folder;
+    if (weft_folder_open(path, &folder) != WEFT_OK)
+        return false;
+    const bool one = folder.searched;
+    if (one)
+        snprintf(name, 256, "%s", folder.files[0]);
+    weft_folder_close(&folder);
+    return one;
+}
+
 weft_status weft_folder_check(const weft_folder *folder, const weft_shards *shards)
 {
     uint64_t at = 0;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "safetensors.h"
 
 #define WEFT_MODEL_HEADER_MAX UINT64_C(100000000) /* JSON bytes: the format's own limit */
@@ -115,10 +116,28 @@ weft_status weft_folder_check(const weft_folder *folder, const weft_shards *shar
 const char *weft_folder_tensor(const weft_folder *folder, const char *file);
 void weft_folder_close(weft_folder *folder);
 
-/* Brings what lies beside the weights of the sharded model at `path`, a folder or its index, into a new folder for
- * `made`: its regular files and links to such, but weights in any format, their indexes, what is hidden and *.tmp; no
- * folders in it. A path to a file brings nothing. Errors: WEFT_E_FILE, those of weft_folder_open. */
-weft_status weft_companions_bring(const char *path, const weft_shards *made, const char *folder);
+/* Brings what lies beside the weights of the model at `path`, a folder or its index, into a new folder for `made`: its
+ * regular files and links to such, but weights in any format, their indexes, what is hidden and *.tmp; no folders in
+ * it. What is equal to a file of `earlier` (NULL: none) becomes a link to that. A path to a file brings nothing.
+ * Errors: WEFT_E_FILE, those of weft_folder_open. */
+weft_status weft_companions_bring(const char *path, const weft_shards *made, const char *folder, const char *earlier);
+
+/* A file of an earlier folder, beside which bytes are held that are to be written. */
+typedef struct weft_earlier {
+    int file;      /* -1: none, or the bytes differ */
+    char *path;    /* of it */
+    uint64_t same; /* bytes that are equal so far, from the first on */
+} weft_earlier;
+
+/* Opens the file of that name in `folder` (NULL: none) if it has so many bytes. */
+void weft_earlier_open(const char *folder, const char *name, uint64_t bytes, weft_earlier *earlier);
+/* Whether the next bytes are equal too. */
+bool weft_earlier_is(weft_earlier *earlier, const void *data, uint64_t bytes);
+/* Writes the bytes that were equal. Errors: WEFT_E_FILE. */
+weft_status weft_earlier_copy(const weft_earlier *earlier, weft_file *file);
+/* Makes a hard link to it. Returns false where the file system makes none. */
+bool weft_earlier_link(const weft_earlier *earlier, const char *path);
+void weft_earlier_close(weft_earlier *earlier);
 
 /* Why a file did not open, from errno. */
 const char *weft_model_unopened(const char *path);

@@ -53,17 +53,30 @@ weft_status weft_model_written(const weft_model *model);
  * Errors: WEFT_E_FILE (with the reason: disk full and so on), WEFT_E_LAYOUT (it does not fit the tensors). */
 weft_status weft_model_save(const weft_model *model, const void *attachment, uint64_t bytes, const char *path);
 
+/* Where a model is put, and how. */
+typedef struct weft_model_place {
+    const char *path; /* of the file or the folder */
+    const char *name; /* a model of one file becomes a folder that has the file by this name; NULL: a file at `path` */
+    const char *earlier; /* a folder: what is equal to its files becomes hard links to these; NULL: none */
+} weft_model_place;
+
+/* The one file's name of a model that is a folder with one safetensors file and no index; false: it is none. */
+bool weft_model_is_folder_of_one(const char *path, char name[256]);
+
 /* Whether nothing is in the way of a folder of shards: nothing is there, or an empty folder, by a name of its own. */
 bool weft_model_folder_fits(const char *path);
 
 /* Whether what weft_model_save makes of an attachment, a file or a folder, could take the path's place: the folder that
  * it is to lie in is there and may be written to, and nothing is in the way. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
 weft_status weft_model_save_check(const void *attachment, uint64_t bytes, const char *path);
+weft_status weft_model_place_check(const void *attachment, uint64_t bytes, const weft_model_place *place);
 
 /* The same for data that comes as a stream: every tensor's bytes in layout order, nothing in between. */
 typedef struct weft_model_output weft_model_output;
 weft_status weft_model_output_open(const weft_layout *layout, const void *attachment, uint64_t bytes, const char *path,
                                    weft_model_output **output);
+weft_status weft_model_output_open_at(const weft_layout *layout, const void *attachment, uint64_t bytes,
+                                      const weft_model_place *place, weft_model_output **output);
 weft_status weft_model_output_write(weft_model_output *output, const void *data, uint64_t bytes);
 /* The same for all that a model in memory has. */
 weft_status weft_model_output_model(weft_model_output *output, const weft_model *model);

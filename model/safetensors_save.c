@@ -19,10 +19,12 @@ struct weft_model_output {
     uint8_t *attachment; /* `shards` lies in it */
     weft_shards shards;
     char *path;
-    char *folder;   /* the unfinished folder of a sharded model; NULL: one file */
-    weft_file file; /* the shard being written */
-    uint64_t shard; /* its number; shards.count: all are done */
-    uint64_t left;  /* bytes of its data still to come */
+    char *folder;         /* the unfinished folder of a sharded model; NULL: one file */
+    char *before;         /* a folder whose files may be equal; NULL: none */
+    weft_file file;       /* the shard being written */
+    weft_earlier earlier; /* or still equal to this one, with nothing written */
+    uint64_t shard;       /* its number; shards.count: all are done */
+    uint64_t left;        /* bytes of its data still to come */
 };
 
 static weft_status no_memory(void)
@@ -41,15 +43,60 @@ static char *inside(const weft_model_output *output, const char *name)
 
 /* ---- shards */
 
-static weft_status shard_begin(weft_model_output *output)
+static weft_status file_begin(weft_model_output *output)
 {
     const weft_shard *shard = &output->shards.items[output->shard];
     char *path = output->folder ? inside(output, shard->name) : output->path;
     weft_status status = path ? weft_file_begin(&output->file, path) : no_memory();
     if (output->folder)
         weft_mem_give(path);
+    return status;
+}
+
+/* The shard is another than the earlier one: what was equal is written now. */
+static weft_status shard_part(weft_model_output *output)
+{
+    weft_status status = file_begin(output);
+    if (status == WEFT_OK)
+        status = weft_earlier_copy(&output->earlier, &output->file);
+    weft_earlier_close(&output->earlier);
+    return status;
+}
+
+static weft_status shard_put(weft_model_output *output, const void *data, uint64_t bytes)
+{
+    weft_status status = WEFT_OK;
+    if (output->earlier.file >= 0) {
+        if (weft_earlier_is(&output->earlier, data, bytes))
+            return WEFT_OK;
+        status = shard_part(output);
+    }
+    return status == WEFT_OK ? weft_file_put(&output->file, data, bytes) : status;
+}
+
+static weft_status shard_begin(weft_model_output *output)
+{
+    const weft_shard *shard = &output->shards.items[output->shard];
     output->left = shard->data_bytes;
-    return status == WEFT_OK ? weft_file_put(&output->file, shard->header, shard->header_bytes) : status;
+    weft_earlier_open(output->before, shard->name, shard->header_bytes + shard->data_bytes, &output->earlier);
+    weft_status status = output->earlier.file >= 0 ? WEFT_OK : file_begin(output);
+    return status == WEFT_OK ? shard_put(output, shard->header, shard->header_bytes) : status;
+}
+
+static weft_status shard_finish(weft_model_output *output)
+{
+    weft_status status = WEFT_OK;
+    if (output->earlier.file >= 0) {
+        char *path = inside(output, output->shards.items[output->shard].name);
+        const bool linked = path && weft_earlier_link(&output->earlier, path);
+        weft_mem_give(path);
+        if (!linked)
+            status = shard_part(output);
+        weft_earlier_close(&output->earlier);
+        if (linked)
+            return WEFT_OK;
+    }
+    return status == WEFT_OK ? weft_file_finish(&output->file) : status;
 }
 
 /* A single file is put in its place by finish alone. */
@@ -57,7 +104,7 @@ static weft_status shards_step(weft_model_output *output)
 {
     weft_status status = WEFT_OK;
     while (output->folder && output->left == 0 && output->shard < output->shards.count && status == WEFT_OK) {
-        status = weft_file_finish(&output->file);
+        status = shard_finish(output);
         if (status == WEFT_OK && ++output->shard < output->shards.count)
             status = shard_begin(output);
     }
@@ -105,9 +152,15 @@ static weft_status folder_check(const char *path)
     return weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
 }
 
+weft_status weft_model_place_check(const void *attachment, uint64_t bytes, const weft_model_place *place)
+{
+    return place->name || weft_shards_are_many(attachment, bytes) ? folder_check(place->path)
+                                                                  : weft_file_check(place->path);
+}
+
 weft_status weft_model_save_check(const void *attachment, uint64_t bytes, const char *path)
 {
-    return weft_shards_are_many(attachment, bytes) ? folder_check(path) : weft_file_check(path);
+    return weft_model_place_check(attachment, bytes, &(weft_model_place){.path = path});
 }
 
 /* "out/" is what shells complete: what is unfinished stands beside the folder, not in it. */
@@ -118,9 +171,28 @@ static void cut_slashes(char *path)
         path[--length] = '\0';
 }
 
-static weft_status folder_begin(weft_model_output *output)
+static weft_status index_put(const weft_model_output *output)
 {
     weft_file index;
+    weft_earlier earlier;
+    char *path = inside(output, output->shards.index_name);
+    weft_earlier_open(output->before, output->shards.index_name, output->shards.index_bytes, &earlier);
+    const bool linked = path && weft_earlier_is(&earlier, output->shards.index, output->shards.index_bytes) &&
+                        weft_earlier_link(&earlier, path);
+    weft_earlier_close(&earlier);
+    weft_status status = linked ? WEFT_OK : path ? weft_file_begin(&index, path) : no_memory();
+    weft_mem_give(path);
+    if (linked || status != WEFT_OK)
+        return status;
+    status = weft_file_put(&index, output->shards.index, output->shards.index_bytes);
+    if (status == WEFT_OK)
+        return weft_file_finish(&index);
+    weft_file_drop(&index);
+    return status;
+}
+
+static weft_status folder_begin(weft_model_output *output)
+{
     cut_slashes(output->path);
     weft_status status = folder_check(output->path); /* better told now than after hours */
     if (status != WEFT_OK)
@@ -135,16 +207,7 @@ static weft_status folder_begin(weft_model_output *output)
         return weft_fail(WEFT_E_FILE, "cannot create a folder beside it: %s", strerror(reason));
     }
     weft_file_note(output->folder);
-    char *path = inside(output, output->shards.index_name);
-    status = path ? weft_file_begin(&index, path) : no_memory();
-    weft_mem_give(path);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_file_put(&index, output->shards.index, output->shards.index_bytes);
-    if (status == WEFT_OK)
-        return weft_file_finish(&index);
-    weft_file_drop(&index);
-    return status;
+    return output->shards.index_name ? index_put(output) : WEFT_OK;
 }
 
 /* The attachment describes exactly the layout's tensors, in its order. */
@@ -161,10 +224,11 @@ static weft_status shards_fit(const weft_model_output *output, const weft_layout
 }
 
 static weft_status output_begin(weft_model_output *output, const weft_layout *layout, const void *attachment,
-                                uint64_t bytes, const char *path)
+                                uint64_t bytes, const weft_model_place *place)
 {
-    output->file.descriptor = -1;
-    output->path = weft_mem_text(path);
+    output->file.descriptor = output->earlier.file = -1;
+    output->path = weft_mem_text(place->path);
+    output->before = place->earlier ? weft_mem_text(place->earlier) : NULL;
     output->attachment = weft_mem_take(bytes, 1);
     if (!output->path || !output->attachment)
         return no_memory();
@@ -173,27 +237,37 @@ static weft_status output_begin(weft_model_output *output, const weft_layout *la
     weft_status status = weft_shards_read(output->attachment, bytes, &output->shards);
     if (status == WEFT_OK)
         status = shards_fit(output, layout);
-    if (status == WEFT_OK && output->shards.index_name)
+    if (status == WEFT_OK && place->name && !output->shards.index_name) {
+        output->shards.items[0].name = weft_mem_text(place->name);
+        status = output->shards.items[0].name ? WEFT_OK : no_memory();
+    }
+    if (status == WEFT_OK && output->shards.items[0].name)
         status = folder_begin(output);
     if (status == WEFT_OK)
         status = shard_begin(output);
     return status == WEFT_OK ? shards_step(output) : status;
 }
 
-weft_status weft_model_output_open(const weft_layout *layout, const void *attachment, uint64_t bytes, const char *path,
-                                   weft_model_output **output)
+weft_status weft_model_output_open_at(const weft_layout *layout, const void *attachment, uint64_t bytes,
+                                      const weft_model_place *place, weft_model_output **output)
 {
     weft_model_output *made = weft_mem_take(1, sizeof *made);
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for an output");
-    weft_status status = output_begin(made, layout, attachment, bytes, path);
+    weft_status status = output_begin(made, layout, attachment, bytes, place);
     if (status == WEFT_OK) {
         *output = made;
     } else {
-        weft_fail_about("%s", path);
+        weft_fail_about("%s", place->path);
         weft_model_output_close(made);
     }
     return status;
+}
+
+weft_status weft_model_output_open(const weft_layout *layout, const void *attachment, uint64_t bytes, const char *path,
+                                   weft_model_output **output)
+{
+    return weft_model_output_open_at(layout, attachment, bytes, &(weft_model_place){.path = path}, output);
 }
 
 /* ---- data */
@@ -205,7 +279,7 @@ static weft_status put(weft_model_output *output, const uint8_t *data, uint64_t 
         uint64_t part = bytes < output->left ? bytes : output->left;
         if (part == 0)
             return weft_fail(WEFT_E_LAYOUT, "%llu bytes more than its tensors have", (ull)bytes);
-        status = weft_file_put(&output->file, data, part);
+        status = shard_put(output, data, part);
         output->left -= part;
         data += part;
         bytes -= part;
@@ -264,11 +338,13 @@ void weft_model_output_close(weft_model_output *output)
     if (!output)
         return;
     weft_file_drop(&output->file);
+    weft_earlier_close(&output->earlier);
     if (output->folder)
         folder_remove(output);
     weft_shards_close(&output->shards);
     weft_mem_give(output->attachment);
     weft_file_forget(output->folder);
+    weft_mem_give(output->before);
     weft_mem_give(output->path);
     weft_mem_give(output);
 }
@@ -277,7 +353,8 @@ void weft_model_output_close(weft_model_output *output)
 
 weft_status weft_model_output_accompany(weft_model_output *output, const char *base)
 {
-    weft_status status = output->folder ? weft_companions_bring(base, &output->shards, output->folder) : WEFT_OK;
+    weft_status status =
+        output->folder ? weft_companions_bring(base, &output->shards, output->folder, output->before) : WEFT_OK;
     if (status != WEFT_OK)
         weft_fail_about("%s", output->path);
     return status;

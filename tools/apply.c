@@ -35,12 +35,14 @@ static weft_status open_output(apply *a)
 {
     uint64_t bytes = a->header_bytes;
     const void *header = a->header ? a->header : weft_model_header(a->base, &bytes);
-    weft_status status = weft_model_save_check(header, bytes, a->args->output);
+    char name[256];
+    const weft_model_place place = weft_offline_place(a->args->words[0], a->args->output, name);
+    weft_status status = weft_model_place_check(header, bytes, &place);
     if (status != WEFT_OK) {
         weft_fail_about("%s", a->args->output);
         return status;
     }
-    status = weft_model_output_open(weft_model_layout(a->base), header, bytes, a->args->output, &a->output);
+    status = weft_model_output_open_at(weft_model_layout(a->base), header, bytes, &place, &a->output);
     if (status == WEFT_OK)
         status = weft_model_output_accompany(a->output, a->args->words[0]);
     if (status != WEFT_E_LAYOUT) /* wrong input is a header that is not this model's, but no disk that is full */

@@ -55,6 +55,13 @@ static const arg_row rows[] = {
      "write the weights held at the end, as the trainer has them, also if the run fails (exit code 1). FILE is a file, "
      "or a folder if the trainer's model is a folder of shards. A folder also gets config.json, the tokenizer and "
      "other files from the folder that --model names, but no weights of other formats"},
+    {WEFT_OPTION_SAVE_EACH, "--save-each", "DIR", ARG_TEXT, AT(save_each),
+     "write each version as a folder of its own in DIR, version-NUMBER-DIGEST, for an engine that loads folders. Files "
+     "that did not change are hard links, and a folder has its name when it is whole"},
+    {WEFT_OPTION_KEPT, "--keep", "N", ARG_COUNT, AT(kept), "folders of --save-each to keep, the newest ones (2)"},
+    {WEFT_OPTION_ON_VERSION, "--on-version", "COMMAND", ARG_TEXT, AT(on_version),
+     "with --save-each: run COMMAND by the shell for each folder, and wait for its end; WEFT_PATH, WEFT_VERSION, "
+     "WEFT_RUN and WEFT_DIGEST are in its environment"},
     {WEFT_OPTION_VIEW, "--view", "FILE", ARG_TEXT, AT(view),
      "take the slices of this share file alone (docs/SHARDING.md). --model and --save are then slice files, as weft "
      "shard makes them"},

@@ -54,7 +54,10 @@ typedef enum weft_option {
     WEFT_OPTION_STORE,
     WEFT_OPTION_KEEP_ON,
     WEFT_OPTION_SOURCE,
-    WEFT_OPTION_RUN
+    WEFT_OPTION_RUN,
+    WEFT_OPTION_SAVE_EACH,
+    WEFT_OPTION_KEPT,
+    WEFT_OPTION_ON_VERSION
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -84,6 +87,8 @@ typedef struct weft_args {
     const char *follow;
     const char *peer;
     const char *save;
+    const char *save_each;
+    const char *on_version; /* a command of the shell */
     const char *view;
     const char *store;
     const char *version; /* NUMBER, or RUN/NUMBER */
@@ -101,6 +106,7 @@ typedef struct weft_args {
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
     uint64_t until;
+    uint64_t kept;   /* folders of --save-each */
     uint64_t source; /* number of a trainer */
     uint64_t run;
     uint64_t peers;

@@ -131,3 +131,12 @@ weft_sink weft_offline_sink(weft_file *file)
 {
     return (weft_sink){file, file_write};
 }
+
+weft_model_place weft_offline_place(const char *base, const char *path, char name[256])
+{
+    static const char end[] = ".safetensors";
+    const size_t length = strlen(path), tail = sizeof end - 1;
+    const bool file = length >= tail && strcmp(path + length - tail, end) == 0;
+    return (weft_model_place){.path = path,
+                              .name = base && !file && weft_model_is_folder_of_one(base, name) ? name : NULL};
+}

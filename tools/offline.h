@@ -36,6 +36,10 @@ weft_status weft_offline_fits(weft_update_file *update, const weft_model *model,
 weft_status weft_offline_guarded(const weft_model *const *models, size_t count, weft_status (*body)(void *user),
                                  void *user);
 
+/* Where a model that comes of `base` (NULL: of none) goes: a base that is a folder with one file leads to such a
+ * folder, but for a path that ends in .safetensors. `name` has room for the file's name. */
+weft_model_place weft_offline_place(const char *base, const char *path, char name[256]);
+
 /* The header of `model` where it is another than the base's; 0 bytes: it is the same. */
 const void *weft_offline_new_header(const weft_model *base, const weft_model *model, uint64_t *bytes);
 

@@ -10,6 +10,7 @@
 #include "model/safetensors.h"
 #include "output.h"
 #include "rollout_store.h"
+#include "save_each.h"
 #include "share_weights.h"
 #include "signals.h"
 #include "verbs.h"
@@ -28,6 +29,7 @@ typedef struct rollout {
     weft_tool_phase phase;
     bool has_until; /* --until was given */
     bool empty;     /* the memory holds no model yet */
+    weft_save_each each;
     bool save_fits; /* what --save would write, as far as it was known last */
     bool goodbye;   /* the trainer closed in good order and did not come back */
     uint64_t commits;
@@ -57,6 +59,8 @@ static weft_status check_arguments(rollout *r)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs either --model FILE or --empty");
     r->has_until = weft_args_given(args, WEFT_OPTION_UNTIL);
     weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &r->site);
+    if (status == WEFT_OK)
+        status = weft_save_each_open(args, &r->each);
     return status == WEFT_OK && args->save ? check_save(args->save) : status;
 }
 
@@ -108,7 +112,7 @@ static weft_status store_first(rollout *r)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--store: weights on a device take nothing from a store");
     weft_status status = r->args->empty || r->has_view ? WEFT_OK : open_model(r);
     if (status == WEFT_OK)
-        status = weft_rollout_store_first(r->args, &r->weights, r->has_view ? &r->view : NULL, &taken);
+        status = weft_rollout_store_first(r->args, &r->weights, r->has_view ? &r->view : NULL, &r->each, &taken);
     if (status == WEFT_OK && taken && r->has_view)
         status = weft_holdings_open(r->site, r->view.model, &r->holdings);
     if (status != WEFT_OK || taken || !(r->args->empty || r->has_view)) {
@@ -227,6 +231,16 @@ static weft_status check_save_now(rollout *r)
     return WEFT_OK;
 }
 
+static weft_status save_each(rollout *r, const weft_version *held)
+{
+    const void *header = NULL;
+    uint64_t bytes = 0;
+    weft_status status = saved_header(r, &header, &bytes);
+    if (status == WEFT_OK)
+        weft_save_each_version(&r->each, &r->weights, header, bytes, held);
+    return status;
+}
+
 /* A failed commit leaves sound weights: the session serves the version again, or reports that it cannot. */
 static bool commit_may_return(weft_status status)
 {
@@ -242,7 +256,8 @@ static weft_status commit(rollout *r, const weft_staged_info *staged)
     if (status == WEFT_OK) {
         r->commits++;
         report_commit(r, staged, &held, weft_now_ms() - start);
-        return r->args->save ? check_save_now(r) : WEFT_OK;
+        status = save_each(r, &held);
+        return status == WEFT_OK && r->args->save ? check_save_now(r) : status;
     }
     if (!commit_may_return(status))
         return status;
@@ -345,6 +360,8 @@ static int rollout_work(rollout *r)
 {
     r->phase = WEFT_TOOL_WORK;
     weft_status status = run(r);
+    if (status == WEFT_OK)
+        status = weft_save_each_settle(&r->each);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(r->args->json, r->phase, status);
     if (!r->args->save)
         return code;
@@ -366,6 +383,7 @@ int weft_verb_rollout(const weft_args *args)
     weft_close(r.session); /* lets the last acknowledgement leave */
     weft_share_weights_close(&r.view);
     weft_holdings_close(&r.holdings);
+    weft_save_each_close(&r.each);
     weft_weights_close(&r.weights);
     weft_site_free(r.site);
     return code;

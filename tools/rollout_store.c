@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "rollout_store.h"
+#include "save_each.h"
 #include "signals.h"
 #include "stored.h"
 #include "weights.h"
@@ -19,6 +20,7 @@ typedef struct reader {
     weft_weights weights;
     weft_share_weights *view; /* slices that `weights` are; NULL: all of the model */
     weft_version held;        /* run 0: none of the store's */
+    weft_save_each *each;
     weft_tool_phase phase;
     bool has_until;
 } reader;
@@ -102,6 +104,33 @@ static weft_status version_take(reader *r, const weft_version *version, const we
     return weft_store_apply(r->stored.store, version, r->weights.layout, pieces, count, work, info);
 }
 
+/* Takes the header of the version's files, to be freed; NULL: the weights keep their own. */
+static weft_status header_get(const reader *r, void **header, uint64_t *bytes)
+{
+    *header = NULL;
+    *bytes = 0;
+    if (r->view) /* a slice file has its own header */
+        return WEFT_OK;
+    weft_status status = weft_store_attachment(r->stored.store, &r->held, NULL, 0, bytes);
+    *header = status == WEFT_OK ? malloc(*bytes + 1) : NULL;
+    if (status == WEFT_OK && !*header)
+        status = weft_fail_quiet(WEFT_E_MEMORY, "no memory for a header of %" PRIu64 " bytes", *bytes);
+    if (status == WEFT_OK && *bytes)
+        status = weft_store_attachment(r->stored.store, &r->held, *header, *bytes, bytes);
+    return status;
+}
+
+static weft_status save_each(const reader *r)
+{
+    void *header = NULL;
+    uint64_t bytes = 0;
+    weft_status status = r->each->folder ? header_get(r, &header, &bytes) : WEFT_OK;
+    if (status == WEFT_OK)
+        weft_save_each_version(r->each, &r->weights, header, bytes, &r->held);
+    free(header);
+    return status;
+}
+
 /* Goes to the version that the store has now. WEFT_AGAIN: the weights are that version's. */
 static weft_status advance(reader *r)
 {
@@ -119,7 +148,7 @@ static weft_status advance(reader *r)
         return status;
     r->held = version;
     report(r->args, &info, weft_now_ms() - begun);
-    return WEFT_OK;
+    return save_each(r);
 }
 
 static bool until_met(const reader *r)
@@ -147,18 +176,12 @@ static weft_status follow(reader *r)
 
 static weft_status save(const reader *r)
 {
+    void *header = NULL;
     uint64_t bytes = 0;
     if (!r->held.run)
         return weft_fail_quiet(WEFT_E_STATE, "--save %s: nothing was written, because no version is held",
                                r->args->save);
-    if (r->view) /* a slice file has its own header */
-        return weft_weights_save(&r->weights, NULL, 0, r->args->save);
-    weft_status status = weft_store_attachment(r->stored.store, &r->held, NULL, 0, &bytes);
-    void *header = status == WEFT_OK ? malloc(bytes + 1) : NULL;
-    if (status == WEFT_OK && !header)
-        status = weft_fail_quiet(WEFT_E_MEMORY, "no memory for a header of %" PRIu64 " bytes", bytes);
-    if (status == WEFT_OK && bytes)
-        status = weft_store_attachment(r->stored.store, &r->held, header, bytes, &bytes);
+    weft_status status = header_get(r, &header, &bytes);
     if (status == WEFT_OK)
         status = weft_weights_save(&r->weights, header, bytes, r->args->save);
     free(header);
@@ -169,6 +192,8 @@ static weft_status reader_run(reader *r)
 {
     weft_status status = arguments_check(r);
     if (status == WEFT_OK)
+        status = weft_save_each_open(r->args, r->each);
+    if (status == WEFT_OK)
         status = weft_stored_open(r->args->store, false, &r->stored);
     if (status == WEFT_OK)
         status = weights_take(r);
@@ -178,6 +203,8 @@ static weft_status reader_run(reader *r)
     status = follow(r);
     if (status == WEFT_E_LAYOUT) /* the model is another */
         r->phase = WEFT_TOOL_INPUT;
+    if (status == WEFT_OK)
+        status = weft_save_each_settle(r->each);
     return status == WEFT_OK && r->args->save ? save(r) : status;
 }
 
@@ -199,10 +226,10 @@ static weft_status header_take(const weft_stored *stored, const weft_version *ve
 }
 
 weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weights, weft_share_weights *view,
-                                     bool *taken)
+                                     weft_save_each *each, bool *taken)
 {
     const bool empty = args->empty || view;
-    reader r = {.args = args, .view = view};
+    reader r = {.args = args, .view = view, .each = each};
     weft_status status = weft_stored_open(args->store, false, &r.stored);
     const weft_store_entry *entry = status == WEFT_OK ? wanted(&r) : NULL;
     *taken = false;
@@ -226,11 +253,13 @@ weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weight
 int weft_rollout_store(const weft_args *args)
 {
     weft_share_weights view = {0};
-    reader r = {.args = args, .phase = WEFT_TOOL_INPUT, .view = args->view ? &view : NULL};
+    weft_save_each each = {.args = NULL};
+    reader r = {.args = args, .phase = WEFT_TOOL_INPUT, .view = args->view ? &view : NULL, .each = &each};
     weft_output_serve();
     weft_signals_catch();
     weft_status status = reader_run(&r);
     const int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
+    weft_save_each_close(&each);
     weft_weights_close(&r.weights);
     weft_share_weights_close(&view);
     weft_stored_close(&r.stored);

@@ -26,12 +26,14 @@ static const weft_verb verbs[] = {
          WEFT_TAKES(RUN),
      true, 0, 0, weft_verb_trainer},
     {"rollout",
-     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--store STORE] [--until V] [--save FILE] [options]\n"
+     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--store STORE] [--until V] [--save FILE]\n"
+     "       [--save-each DIR [--keep N] [--on-version COMMAND]] [options]\n"
      "       weft rollout --store STORE (--model FILE | --empty) [--view FILE] [--follow] [--until V] [--save FILE] "
      "[--json]",
      "Joins a trainer and keeps its weights bit-identical with the trainer's",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(PEER) | WEFT_TAKES(MODEL) | WEFT_TAKES(EMPTY) | WEFT_TAKES(UNTIL) |
-         WEFT_TAKES(SAVE) | WEFT_TAKES(VIEW) | WEFT_TAKES(STORE) | WEFT_TAKES(KEEP_ON) | WEFT_TAKES(THREADS),
+         WEFT_TAKES(SAVE) | WEFT_TAKES(SAVE_EACH) | WEFT_TAKES(KEPT) | WEFT_TAKES(ON_VERSION) | WEFT_TAKES(VIEW) |
+         WEFT_TAKES(STORE) | WEFT_TAKES(KEEP_ON) | WEFT_TAKES(THREADS),
      true, 0, 0, weft_verb_rollout},
     {"demo",
      "[--peers N] [--params M] [--updates K] [options]\n"

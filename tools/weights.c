@@ -188,14 +188,15 @@ static weft_status save_to(const weft_weights *weights, weft_model_output *outpu
     return status == WEFT_OK ? weft_model_output_finish(output) : status;
 }
 
-weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
+weft_status weft_weights_save_at(const weft_weights *weights, const void *header, uint64_t bytes,
+                                 const weft_model_place *place)
 {
     weft_model_output *output;
     if (!header || !bytes) {
         header = weights->header;
         bytes = weights->header_bytes;
     }
-    weft_status status = weft_model_output_open(weights->layout, header, bytes, path, &output);
+    weft_status status = weft_model_output_open_at(weights->layout, header, bytes, place, &output);
     if (status != WEFT_OK)
         return status;
     status = save_to(weights, output);
@@ -203,13 +204,22 @@ weft_status weft_weights_save(const weft_weights *weights, const void *header, u
     return status;
 }
 
+weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
+{
+    char name[256];
+    const weft_model_place place = weft_offline_place(weights->path, path, name);
+    return weft_weights_save_at(weights, header, bytes, &place);
+}
+
 weft_status weft_weights_save_check(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
 {
+    char name[256];
+    const weft_model_place place = weft_offline_place(weights->path, path, name);
     if (!header || !bytes) {
         header = weights->header;
         bytes = weights->header_bytes;
     }
-    return weft_model_save_check(header, bytes, path);
+    return weft_model_place_check(header, bytes, &place);
 }
 
 void weft_weights_close(weft_weights *weights)

@@ -46,10 +46,14 @@ const weft_piece *weft_weights_pieces(const weft_weights *weights, uint64_t *cou
 
 /* Writes the weights to a file or a folder, under the header that is given or, if that is empty, their own; as
  * weft_model_save. What lies beside the weights of a folder that they were first loaded from goes along with a folder;
- * what does not is warned of. */
+ * what does not is warned of. If that folder had one file, a path that does not end in .safetensors becomes a folder.
+ */
 weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path);
+/* The same at a place. */
+weft_status weft_weights_save_at(const weft_weights *weights, const void *header, uint64_t bytes,
+                                 const weft_model_place *place);
 
-/* Whether what that would write, a file or a folder, could take the path's place. Errors: WEFT_E_FILE. */
+/* Whether what weft_weights_save would write, a file or a folder, could take the path's place. Errors: WEFT_E_FILE. */
 weft_status weft_weights_save_check(const weft_weights *weights, const void *header, uint64_t bytes, const char *path);
 
 /* Says which tensor of the file at `path` is the first to differ from those of the first model. Returns WEFT_E_LAYOUT.

@@ -69,6 +69,19 @@ run split 0 "$WEFT_BIN" diff "$work/m/v0.safetensors" "$work/s1" -o "$work/split
 run parted 0 "$WEFT_BIN" apply "$work/m/v0.safetensors" "$work/split.weft" -o "$work/parted"
 diff -r "$work/parted" "$work/s1" || fail "parted differs from s1"
 
+# ---- a folder with one file, which has no index: the new model is such a folder too, but for a name of a file
+mkdir "$work/single" && cp "$work/m/v0.safetensors" "$work/single/model.safetensors"
+cp "$work/s0/config.json" "$work/single"
+run single_diff 0 "$WEFT_BIN" diff "$work/single" "$work/m/v1.safetensors" -o "$work/single.weft"
+run single_apply 0 "$WEFT_BIN" apply "$work/single" "$work/single.weft" -o "$work/single1"
+[ "$(ls "$work/single1" | tr '\n' ' ')" = 'config.json model.safetensors ' ] || fail "single1: $(ls "$work/single1")"
+same "$work/single1/model.safetensors" "$work/m/v1.safetensors"
+same "$work/single1/config.json" "$work/s0/config.json"
+run single_file 0 "$WEFT_BIN" apply "$work/single" "$work/single.weft" -o "$work/single1.safetensors"
+same "$work/single1.safetensors" "$work/m/v1.safetensors"
+run single_there 2 "$WEFT_BIN" apply "$work/single" "$work/single.weft" -o "$work/single1"
+says single_there 'not there yet'
+
 # ---- over the fabric: the rollout saves the same files
 if fabric_is_here tcp; then
     site "$work/site.ini" a

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# weft rollout --save-each: each version as a folder that an engine loads, whole under its name, with hard links for what
+# did not change, the newest kept, and a command run for each; of shards, and of one file, from a trainer and a store.
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+fabric tcp
+models "$work/m" 4
+python3 - "$work/m" <<'PYTHON' || fail "no models whose first tensor stays"
+import json, struct, sys
+def open_model(version):
+    data = open(f"{sys.argv[1]}/v{version}.safetensors", "rb").read()
+    end = 8 + struct.unpack("<Q", data[:8])[0]
+    tensors = sorted(tuple(t["data_offsets"]) for n, t in json.loads(data[8:end]).items() if n != "__metadata__")
+    return data, end, tensors
+first, end, tensors = open_model(0)
+last = tensors[-1] # as a part that is not trained
+for version in range(1, 5):
+    data, _, _ = open_model(version)
+    data = bytearray(data)
+    data[end + last[0] : end + last[1]] = first[end + last[0] : end + last[1]]
+    open(f"{sys.argv[1]}/v{version}.safetensors", "wb").write(data)
+PYTHON
+sharded "$work/m" 0 1 2 3 4
+echo '{"model_type":"llama"}' >"$work/s0/config.json"
+mkdir "$work/in"
+site "$work/site.ini" a
+
+folder() # folder DIR VERSION: the folder of a version
+{
+    ls -d "$1/version-$2"-????????????????
+}
+
+cat >"$work/load" <<'SCRIPT'
+echo "$WEFT_VERSION $WEFT_RUN $WEFT_DIGEST ${WEFT_PATH##*/} $("$WEFT_BIN" digest "$WEFT_PATH")" >>"$1"
+[ "$WEFT_VERSION" != 2 ]
+SCRIPT
+start a "$weft" rollout "$work/site.ini" --peer a --model "$work/s0" --save-each "$work/out" --keep 3 --until 4 \
+    --on-version "sh $work/load $work/loaded" --json
+start trainer "$weft" trainer "$work/site.ini" --model "$work/s0" --follow "$work/in" --json
+for v in 1 2 3 4; do
+    mv "$work/s$v" "$work/in/step_$v"
+    await said a "\"target\":$v,"
+done
+finish a 0
+interrupt trainer
+finish trainer 0
+says a 'on-version: the command for version 2 ended with exit code 1; the rollout goes on'
+[ "$(find "$work/out" -mindepth 1 -maxdepth 1 | wc -l)" = 3 ] || fail "not three folders: $(ls "$work/out")"
+for v in 2 3 4; do
+    one=$(folder "$work/out" $v) || fail "no folder of version $v"
+    for file in "$work/in/step_$v"/* "$work/s0/config.json"; do same "$one/$(basename "$file")" "$file"; done
+    [ "$(ls "$one")" = "$(ls "$work/s0")" ] || fail "version $v has $(ls "$one")"
+    [ $v = 2 ] && before=$one && continue
+    linked=0
+    for file in "$one"/*; do
+        if cmp -s "$file" "$before/$(basename "$file")"; then
+            [ "$file" -ef "$before/$(basename "$file")" ] || fail "$file is equal to that before, and no hard link"
+            linked=$((linked + 1))
+        fi
+    done
+    [ $linked -ge 2 ] && [ $linked -lt "$(ls "$one" | wc -l)" ] || fail "version $v has $linked links"
+    before=$one
+done
+[ ! "$work/s0/config.json" -ef "$one/config.json" ] || fail "config.json is tied to its base"
+python3 - "$work/loaded" "$work/a.out" <<'PYTHON' || fail "the command was told otherwise: $(cat "$work/loaded")"
+import json, sys
+held = [json.loads(line) for line in open(sys.argv[2])]
+rows = [line.split() for line in open(sys.argv[1])]
+assert [int(r[0]) for r in rows] == [1, 2, 3, 4], rows
+for row, version in zip(rows, held):
+    assert row[2] == version["digest"] and version["digest"] in " ".join(row[4:]), (row, version)
+    assert row[3] == f"version-{row[0]}-{row[2]}" and int(row[1], 16) > 0, row
+PYTHON
+
+echo "of one file, out of a store; a folder that is there already is not written again"
+mkdir "$work/one"
+cp "$work/m/v0.safetensors" "$work/one/weights.safetensors"
+echo '{}' >"$work/one/config.json"
+for v in 0 1 2; do run put 0 "$weft" put "$work/store" "$work/m/v$v.safetensors" --version $((10 + v)); done
+for until in 11 12 11; do
+    run store 0 "$weft" rollout --store "$work/store" --model "$work/one" --until $until --save-each "$work/single/"
+    v=$((until - 10))
+    one=$(folder "$work/single" $until) || fail "no folder of version $until"
+    [ "$(ls "$one" | tr '\n' ' ')" = 'config.json weights.safetensors ' ] || fail "version $until has $(ls "$one")"
+    same "$one/weights.safetensors" "$work/m/v$v.safetensors"
+    [ $until = 12 ] || echo "$(stat -c %i "$one")" >>"$work/inodes"
+done
+[ "$(sort -u "$work/inodes" | wc -l)" = 1 ] || fail "version 11 was written again"
+
+echo "a folder that cannot be written is said"
+run empty 2 "$weft" rollout --store "$work/store" --model "$work/one" --save-each "$work/store/no/such"
+says empty 'save-each .*/no/such: cannot be made: No such file or directory'
+run alone 2 "$weft" rollout --store "$work/store" --model "$work/one" --keep 3
+says alone 'keep and --on-version go with --save-each'
+# shellcheck disable=SC2016
+run full 1 bash -c 'ulimit -f 100 && exec "$@"' "" "$weft" rollout --store "$work/store" --model "$work/one" \
+    --save-each "$work/full"
+says full 'warn: --save-each: version 12 was not written: '
+[ -z "$(ls -A "$work/full")" ] || fail "half of a version was left: $(ls -A "$work/full")"
+
+echo "a command that does not end keeps no rollout"
+start hung "$weft" rollout --store "$work/store" --model "$work/one" --follow --save-each "$work/hung" \
+    --on-version "touch $work/hangs; sleep 1000"
+await test -e "$work/hangs"
+interrupt hung
+finish hung 0
+says hung 'the command was ended for version 12, because the rollout ends'
+echo "each version was saved as a folder"

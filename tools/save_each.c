@@ -1,0 +1,189 @@
+#include "save_each.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "on_version.h"
+#include "output.h"
+
+#define KEPT          2u   /* the engine may still read the one before */
+#define UNFINISHED_S  3600 /* after which nobody goes on with what a process left */
+#define FILE_OF_MODEL "model.safetensors"
+
+/* ---- the folder */
+
+weft_status weft_save_each_open(const weft_args *args, weft_save_each *each)
+{
+    *each = (weft_save_each){.args = args};
+    if (!args->save_each) {
+        if (weft_args_given(args, WEFT_OPTION_KEPT) || args->on_version)
+            return weft_fail_quiet(WEFT_E_ARGUMENT, "--keep and --on-version go with --save-each DIR");
+        return WEFT_OK;
+    }
+    if (weft_args_given(args, WEFT_OPTION_KEPT) && args->kept == 0)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--keep 0: the newest version is kept, so need 1 or more");
+    if (mkdir(args->save_each, 0777) != 0 && errno != EEXIST)
+        return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: cannot be made: %s", args->save_each, strerror(errno));
+    each->folder = realpath(args->save_each, NULL);
+    if (!each->folder || access(each->folder, W_OK | X_OK) != 0)
+        return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: no folder can be written there: %s", args->save_each,
+                               strerror(errno));
+    if (!args->model || !weft_model_is_folder_of_one(args->model, each->name))
+        strcpy(each->name, FILE_OF_MODEL);
+    return WEFT_OK;
+}
+
+void weft_save_each_close(weft_save_each *each)
+{
+    free(each->folder);
+    free(each->last);
+    *each = (weft_save_each){0};
+}
+
+/* ---- what goes */
+
+typedef struct saved {
+    char name[NAME_MAX + 1];
+    struct timespec time;
+} saved;
+
+static bool is_saved(const char *name)
+{
+    uint64_t number, root;
+    int end = 0;
+    return sscanf(name, "version-%" SCNu64 "-%16" SCNx64 "%n", &number, &root, &end) == 2 && name[end] == 0;
+}
+
+static bool is_unfinished(const char *name, const struct stat *facts)
+{
+    unsigned draw;
+    int end = 0;
+    return sscanf(name, "weft-%8x.tmp%n", &draw, &end) == 1 && name[end] == 0 &&
+           time(NULL) - facts->st_mtim.tv_sec > UNFINISHED_S;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct timespec *x = &((const saved *)a)->time, *y = &((const saved *)b)->time;
+    return x->tv_sec != y->tv_sec ? (x->tv_sec < y->tv_sec) - (x->tv_sec > y->tv_sec)
+                                  : (x->tv_nsec < y->tv_nsec) - (x->tv_nsec > y->tv_nsec);
+}
+
+/* A folder of weft has files alone. What stays is said: a full disk is nobody's surprise then. */
+static void remove_folder(int within, const char *name)
+{
+    const int folder = openat(within, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *listing = folder >= 0 ? fdopendir(folder) : NULL;
+    for (const struct dirent *item; listing && (item = readdir(listing));)
+        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
+            unlinkat(folder, item->d_name, 0);
+    if (unlinkat(within, name, AT_REMOVEDIR) != 0)
+        weft_output_say("weft: warn: --save-each: %s cannot be removed: %s", name, strerror(errno));
+    if (listing)
+        closedir(listing);
+    else if (folder >= 0)
+        close(folder);
+}
+
+/* Lists the versions that are there, and removes what was never finished. Returns how many there are. */
+static size_t list_saved(DIR *listing, saved **list)
+{
+    size_t count = 0;
+    for (const struct dirent *item; (item = readdir(listing));) {
+        struct stat facts;
+        saved *grown;
+        if (fstatat(dirfd(listing), item->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(facts.st_mode))
+            continue;
+        if (is_unfinished(item->d_name, &facts))
+            remove_folder(dirfd(listing), item->d_name);
+        if (!is_saved(item->d_name) || !(grown = realloc(*list, (count + 1) * sizeof **list)))
+            continue;
+        *list = grown;
+        snprintf(grown[count].name, sizeof grown[count].name, "%s", item->d_name);
+        grown[count++].time = facts.st_mtim;
+    }
+    return count;
+}
+
+/* Keeps the folders that were written last. A number says less, because a trainer may go back to an older one. */
+static void trim(const weft_save_each *each)
+{
+    const uint64_t kept = weft_args_given(each->args, WEFT_OPTION_KEPT) ? each->args->kept : KEPT;
+    const char *own = strrchr(each->last, '/') + 1;
+    saved *list = NULL;
+    DIR *listing = opendir(each->folder);
+    if (!listing)
+        return;
+    const size_t count = list_saved(listing, &list);
+    uint64_t others = 0;
+    if (count)
+        qsort(list, count, sizeof *list, newest_first);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].name, own) != 0 && ++others >= kept)
+            remove_folder(dirfd(listing), list[i].name);
+    closedir(listing);
+    free(list);
+}
+
+/* ---- a version */
+
+/* A name for these bits alone: nothing that an engine may be reading is ever written over. */
+static char *path_of(const weft_save_each *each, const weft_version *version)
+{
+    const size_t room = strlen(each->folder) + 64;
+    char *path = malloc(room);
+    if (path)
+        snprintf(path, room, "%s/version-%" PRIu64 "-%016" PRIx64, each->folder, version->number, version->root);
+    return path;
+}
+
+static weft_status write_version(const weft_save_each *each, const weft_weights *weights, const void *header,
+                                 uint64_t bytes, const char *path)
+{
+    const weft_model_place place = {.path = path, .name = each->name, .earlier = each->last};
+    struct stat facts;
+    if (lstat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) { /* whole, because it came there by a rename */
+        utimensat(AT_FDCWD, path, NULL, 0);                   /* and the newest now */
+        return WEFT_OK;
+    }
+    return weft_weights_save_at(weights, header, bytes, &place);
+}
+
+void weft_save_each_version(weft_save_each *each, const weft_weights *weights, const void *header, uint64_t bytes,
+                            const weft_version *version)
+{
+    if (!each->args || !each->folder)
+        return;
+    char *path = path_of(each, version);
+    const weft_status status = path ? write_version(each, weights, header, bytes, path)
+                                    : weft_fail_quiet(WEFT_E_MEMORY, "no memory for a path");
+    each->failed = status != WEFT_OK;
+    if (each->failed) {
+        weft_output_say("weft: warn: --save-each: version %" PRIu64 " was not written: %s", version->number,
+                        weft_last_error());
+        free(path);
+        return;
+    }
+    free(each->last);
+    each->last = path;
+    trim(each);
+    if (each->args->on_version)
+        weft_on_version(each->args->on_version, path, version);
+}
+
+weft_status weft_save_each_settle(const weft_save_each *each)
+{
+    return each->failed
+               ? weft_fail_quiet(WEFT_E_FILE, "--save-each %s: the last version is not there", each->args->save_each)
+               : WEFT_OK;
+}
