@@ -19,6 +19,7 @@ int weft_verb_shard(const weft_args *args);
 int weft_verb_log(const weft_args *args);
 int weft_verb_fsck(const weft_args *args);
 int weft_verb_get(const weft_args *args);
+int weft_verb_copy(const weft_args *args);
 int weft_verb_put(const weft_args *args);
 int weft_verb_key(const weft_args *args);
 int weft_verb_bench(const weft_args *args);

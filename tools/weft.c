@@ -77,6 +77,9 @@ static const weft_verb verbs[] = {
     {"fsck", "STORE [--threads N] [--json]",
      "Proves every file of a store; exit code 3 if a file is damaged or a version is lost", OVER_FILES, false, 1, 0,
      weft_verb_fsck},
+    {"copy", "FROM TO [--json]",
+     "Copies all versions of a store into another, a folder or s3://BUCKET/PREFIX, and goes on where a copy ended",
+     WEFT_TAKES(JSON), false, 2, 0, weft_verb_copy},
     {"key", "FILE [--json]", "Makes a key by which a peer and its trainer prove their names ([security] mode = tls)",
      WEFT_TAKES(JSON), false, 1, 0, weft_verb_key},
     {"bench",
@@ -141,7 +144,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT,
                         "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                        "inspect, merge, digest, shard, put, get, log, fsck, key or bench; see weft --help");
+                        "inspect, merge, digest, shard, put, get, log, fsck, copy, key or bench; see weft --help");
         return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
