@@ -150,7 +150,7 @@ foreach(kind unit property fault golden integration)
             weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/end.c bench/fabric/serve.c bench/fabric/measure.c
                 bench/fabric/noise.c bench/fabric/line.c)
         elseif(source MATCHES "unit/test_follow\\.c$")
-            weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/natural.c tools/output.c tools/signals.c)
+            weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/follow_list.c tools/checkpoint.c tools/natural.c tools/output.c tools/signals.c)
         elseif(source MATCHES "store_disk\\.c$")
             # The library's file operations are the test's. That needs the rooms in the program itself.
             if(NOT WEFT_ROOMS_SHARED)
