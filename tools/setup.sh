@@ -183,7 +183,7 @@ weft_python_wish()
 {
     local why
     [ ! -e "$WEFT_ROOT/build-python/whole" ] && weft_say "installing $WEFT_TORCH and Ray into build-python (5 GB, once)"
-    why=$(weft_environment "$WEFT_ROOT/build-python" 8 "$WEFT_TORCH" numpy cffi safetensors ray scikit-build-core) ||
+    why=$(weft_environment "$WEFT_ROOT/build-python" 8 "$WEFT_TORCH" numpy cffi safetensors ray scikit-build-core mypy) ||
         weft_say "going on without torch and what needs it: $why"
 }
 

@@ -6,13 +6,13 @@ import sys
 
 import torch
 import torch.distributed as dist
-from support import BOUND, quiet
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import weft_fabric as weft
 import weft_fabric.torch
+from support import BOUND, quiet
 
 
 class Model(torch.nn.Module):

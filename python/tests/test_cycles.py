@@ -6,9 +6,8 @@ import os
 import unittest
 
 import support
-from support import change, pair, same, take, weights
-
 import weft_fabric as weft
+from support import change, pair, same, take, weights
 
 CYCLES = 1000 if support.FULL else 40
 

@@ -11,7 +11,6 @@ import unittest
 from pathlib import Path
 
 import support
-
 import weft_fabric as weft
 from weft_fabric import _store, _trainer, _update
 

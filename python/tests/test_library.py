@@ -8,7 +8,6 @@ import unittest
 from pathlib import Path
 
 import support
-
 import weft_fabric as weft
 from weft_fabric import _declarations
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import support
-from make_quant_golden import bell, patterns
-from support import BOUND, quiet
 
+import support
 import weft_fabric as weft
 import weft_fabric.quant
+from make_quant_golden import bell, patterns
+from support import BOUND, quiet
 from weft_fabric import _binding
 from weft_fabric.quant import RULES, Recast, _numpy, _rules
 from weft_fabric.quant._tensor import CastTensor

@@ -7,7 +7,6 @@ import textwrap
 import unittest
 
 import support
-
 import weft_fabric as weft
 
 CONF = support.ROOT / "conf"

@@ -2,16 +2,18 @@
 
 import contextlib
 import json
+import pickle
 import subprocess
 import sys
 import unittest
 import weakref
 
 import numpy as np
-import support
-from support import BOUND, arrays, change, pair, quiet, same, site, take, weights
 
+import support
 import weft_fabric as weft
+from support import BOUND, arrays, change, pair, quiet, same, site, take, weights
+from weft_fabric import _library
 
 
 class Identity(unittest.TestCase):
@@ -309,6 +311,20 @@ with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b"
 
 
 class Telling(unittest.TestCase):
+    def test_errors_name_pythons_calls(self):
+        with pair() as (trainer, rollout), self.assertRaises(weft.CallError) as caught:
+            rollout.want(1)
+        self.assertRegex(str(caught.exception), r"^want\(\): .* open it with wants=$")
+        self.assertEqual(_library.in_python("weft_bind_blocks() and weft_trainer_open"), "bind() and Trainer()")
+
+    def test_sites_and_layouts_are_pickled(self):
+        for source in (support.SITE.format(provider="loop"), support.ROOT / "conf" / "local.ini"):
+            one = weft.Site(source, {"trainer.journal": "3MiB"})
+            other = pickle.loads(pickle.dumps(one))
+            self.assertEqual((other.get("trainer.journal"), other.peers), (one.get("trainer.journal"), one.peers))
+        layout = weft.Layout(weights())
+        self.assertEqual(pickle.loads(pickle.dumps(layout)), layout)
+
     def test_stats_peers_and_events(self):
         trained = weights()
         with pair(trained) as (trainer, rollout):

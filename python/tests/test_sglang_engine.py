@@ -18,7 +18,6 @@ if importlib.util.find_spec("sglang") is None:
     support.skip("sglang is missing (tools/run-sglang installs it)")
 
 import vllm_engine as models  # noqa: E402
-
 import weft_fabric as weft  # noqa: E402
 
 OPTIONS = {

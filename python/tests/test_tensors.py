@@ -10,10 +10,10 @@ import unittest
 import weakref
 
 import numpy as np
-import support
-from support import change, pair, quiet, site, take
 
+import support
 import weft_fabric as weft
+from support import change, pair, quiet, site, take
 from weft_fabric import _binding, _dlpack, _dtypes, _layout, _library, _tensors
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+
 import support
 from support import BOUND, quiet, site
 

@@ -10,10 +10,10 @@ import unittest
 from pathlib import Path
 
 import numpy as np
-import support
-from support import arrays, change, same, weights
 
+import support
 import weft_fabric as weft
+from support import arrays, change, same, weights
 
 
 class Files(unittest.TestCase):

@@ -8,12 +8,12 @@ import unittest
 from types import SimpleNamespace
 
 import numpy as np
+
 import support
 import vllm_standin
-from support import BOUND, quiet
-
 import weft_fabric as weft
 import weft_fabric.vllm
+from support import BOUND, quiet
 from weft_fabric.vllm import _follow, _group, _refusals
 
 

@@ -6,8 +6,8 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-import support
 
+import support
 import weft_fabric as weft
 from weft_fabric.vllm import _boxes, _placement
 from weft_fabric.vllm._boxes import Copy

@@ -14,10 +14,10 @@ import weakref
 from unittest import mock
 
 import numpy as np
-import support
-from support import BOUND, change, pair, quiet, site, take, weights
 
+import support
 import weft_fabric as weft
+from support import BOUND, change, pair, quiet, site, take, weights
 from weft_fabric import _aside, _library, _session, _wait
 
 SOON = 20.0  # seconds: far more than a slice, far less than any of the waits

@@ -39,7 +39,9 @@ class Wheel(unittest.TestCase):
         self.assertIn("  weft-fabric demo ", called)
         self.assertIn("  python -m weft_fabric demo ", self.run_here(bin / "python", "-m", "weft_fabric", "--help"))
         self.assertIn('"identical":true', self.run_here(bin / "weft-fabric", "demo", "--params", "100000", "--json"))
-        where = self.run_here(bin / "python", "-c", "import weft_fabric as w; print(w.__path__[0], w.library_path)").split()
+        where = self.run_here(
+            bin / "python", "-c", "import weft_fabric as w; print(w.__path__[0], w.library_path)"
+        ).split()
         self.assertEqual(where[1], where[0] + "/libweft.so")
         self.assertEqual(
             {path.name for path in (Path(where[0]) / "conf").iterdir()},
@@ -52,7 +54,11 @@ class Wheel(unittest.TestCase):
         self.check(next((self.folder / "wheel").iterdir()))
         code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
         done = subprocess.run(
-            [sys.executable, "-c", code, self.folder / "sdist"], cwd=support.ROOT, capture_output=True, text=True, check=False
+            [sys.executable, "-c", code, self.folder / "sdist"],
+            cwd=support.ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.run_here(*build, self.folder / "again", next((self.folder / "sdist").iterdir()))

@@ -55,7 +55,6 @@ class Alone:
 
     def __init__(self, weights, trainer, provider):
         import support
-
         import weft_fabric as weft
 
         keys = {"trainer.listen": trainer.stats().listen, **MEMORY}

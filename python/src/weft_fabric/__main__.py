@@ -14,7 +14,9 @@ def main() -> None:
     try:
         os.execv(path, [called, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"weft-fabric: {path} cannot be run: {error.strerror}; install the wheel, or set WEFT_COMMAND to weft's path")
+        sys.exit(
+            f"weft-fabric: {path} cannot be run: {error.strerror}; install the wheel, or set WEFT_COMMAND to weft's path"
+        )
 
 
 if __name__ == "__main__":

@@ -139,6 +139,13 @@ class Layout:
     def __hash__(self) -> int:
         return hash(self.hash)
 
+    def __reduce__(self) -> Any:
+        if Layout.of(self.tensors).hash != self.hash:
+            raise TypeError(
+                "a layout of cells cannot be pickled: Layout.fetch() or Layout() in the other process makes it"
+            )
+        return Layout.of, (self.tensors,)
+
     def __repr__(self) -> str:
         return f"<Layout of {len(self)} tensors, {self.bytes} bytes>"
 

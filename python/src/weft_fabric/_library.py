@@ -79,11 +79,21 @@ def text_of(pointer: Any) -> str:
     return ffi.string(pointer).decode("utf-8", "replace") if pointer != NULL else ""
 
 
+_CALLS = {"bind_blocks": "bind", "trainer_open": "Trainer", "rollout_open": "Rollout", "layout_fetch": "Layout.fetch",
+          "layout_create": "Layout", "site_load": "Site", "site_get": "Site.get", "store_open": "Store"}  # fmt: skip
+
+
+def in_python(text: str) -> str:
+    """A text of libweft by the names that Python has: weft_commit is commit(), weft_options.wants is wants=."""
+    text = re.sub(r"\bweft_[a-z_]*options\.(\w+)", r"\1=", text)
+    return re.sub(r"\bweft_([a-z_]+)\b(\(\))?", lambda found: _CALLS.get(found[1], found[1]) + "()", text)
+
+
 def failure(status: int, text: str | None = None) -> errors.Error:
     """The exception for a status, with the text of this thread's last error."""
     kind = errors.TimeoutExpired if status == lib.WEFT_E_TIMEOUT else _SCOPES[lib.weft_status_scope(status)]
     name = text_of(lib.weft_status_name(status))
-    return kind(text or text_of(lib.weft_last_error()) or name, status, name)
+    return kind(text or in_python(text_of(lib.weft_last_error())) or name, status, name)
 
 
 def check(status: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, TypedDict
 
 from . import _binding, _records, _wait
 from ._aside import aside
@@ -11,6 +11,18 @@ from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
 from ._session import Log, Result, Session, Sources, _boxes
 from .errors import CallError
+
+
+class RolloutOptions(TypedDict, total=False):
+    """What follow() hands on to Rollout."""
+
+    empty: bool
+    incarnation: int
+    wants: bool
+    sources: Sources
+    attachment: Any
+    log: Log | None
+    on_away: str
 
 
 class Rollout(Session):

@@ -79,6 +79,10 @@ class Site:
             names.append(text_of(out[0]))
         return names
 
+    def __reduce__(self) -> Any:
+        """A site of text is pickled with its text, one of a file with the path: both hosts have the file."""
+        return Site, self._given
+
     def __repr__(self) -> str:
         return f"<Site of {len(self.peers)} peers, trainer at {self.get('trainer.listen')}>"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any, Iterable, TypedDict
 
 from . import _binding, _records, _wait
 from ._aside import aside
@@ -10,6 +10,18 @@ from ._layout import Layout
 from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Update
 from ._session import Log, Session, _boxes, _bytes_of
+
+
+class TrainerOptions(TypedDict, total=False):
+    """What publish_after() hands on to Trainer."""
+
+    layout: Layout | None
+    incarnation: int
+    attachment: Any
+    cast: Any
+    log: Log | None
+    run: int
+    source: int
 
 
 class Trainer(Session):

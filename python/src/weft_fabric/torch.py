@@ -14,7 +14,7 @@ import secrets
 import sys
 import time
 import warnings
-from typing import Any, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 import torch
 
@@ -23,11 +23,14 @@ from ._binding import Blocks
 from ._layout import Layout
 from ._library import failure, lib
 from ._records import Staged, Update, Version
-from ._rollout import Rollout
+from ._rollout import Rollout, RolloutOptions
 from ._site import Site
 from ._state import Model, is_replicated, named_tensors, parted, place, replaced
-from ._trainer import Trainer
+from ._trainer import Trainer, TrainerOptions
 from .errors import TensorError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Follower", "Publisher", "follow", "holding", "named_tensors", "publish_after", "view"]
 
@@ -275,7 +278,7 @@ def publish_after(
     first_version: int = 0,
     resume: Mapping[str, Any] | None = None,
     tied: str | None = None,
-    **options: Any,
+    **options: Unpack[TrainerOptions],
 ) -> Publisher:
     """Publishes `model` after each `every` steps of `optimizer`, as versions first_version + 1, + 2 and so on.
     Warns once if three versions in a row changed nothing.
@@ -366,7 +369,7 @@ class Follower:
         self.close()
 
 
-def follow(model: Model, site: Any, peer: str, **options: Any) -> Follower:
+def follow(model: Model, site: Any, peer: str, **options: Unpack[RolloutOptions]) -> Follower:
     """Has `model` follow the site's trainer under the name `peer`; `update()` brings each version in.
 
     model    a module, or a mapping from name to tensor

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import torch
 
@@ -25,6 +25,11 @@ from ..vllm._boxes import Copy
 from ..vllm._core import Core, Init, Update
 from ..vllm._group import Alone, Ranks, label
 from ..vllm._recorder import record
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..vllm._core import InitOptions
 
 LOADER = "weft_fabric.adapters.sglang.load"
 _TARGET = "sglang.srt.model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_tensor"
@@ -173,7 +178,7 @@ def register() -> None:
 class Follower:
     """Keeps an engine's weights those of the trainer. `version` is the label of what the engine holds."""
 
-    def __init__(self, engine: Any, site: Any, peer: str, options: dict[str, Any]) -> None:
+    def __init__(self, engine: Any, site: Any, peer: str, options: Any) -> None:
         self.engine = engine
         self.version = self._send("open", False, site=str(site), peer=peer, **options)
 
@@ -217,7 +222,7 @@ class Follower:
         self.close()
 
 
-def follow(engine: Any, site: Any, peer: str, **options: Any) -> Follower:
+def follow(engine: Any, site: Any, peer: str, **options: Unpack[InitOptions]) -> Follower:
     """Has an engine of SGLang follow the site's trainer.
 
     engine   a sglang.Engine with custom_weight_loader=[LOADER]

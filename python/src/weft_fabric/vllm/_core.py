@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Sequence, TypedDict
 
 import numpy as np
 
@@ -19,6 +19,16 @@ from ._group import Group, Ranks, known
 from ._placement import check_cover, is_whole, place
 
 Record = Callable[[Sequence[TensorSpec]], "list[Copy]"]
+
+
+class InitOptions(TypedDict, total=False):
+    """What follow() hands on to Init."""
+
+    overrides: dict[str, Any]
+    empty: bool
+    ignore: list[str]
+    sources: list[Any]
+    timeout: float
 
 
 @dataclass

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import Any, AsyncIterator, Coroutine, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, AsyncIterator, Coroutine, NamedTuple, Sequence
 
 from .._library import failure, lib
 from .._records import Version
 from .._site import Site
 from ..errors import CallError
 from ._group import label
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._core import InitOptions
 
 CACHES = ("reset", "keep", "salt")
 _POLL_S = 0.02
@@ -34,7 +39,7 @@ def _checked(caches: str) -> str:
     return caches
 
 
-def _init(site: Any, peer: str, options: dict[str, Any]) -> dict[str, Any]:
+def _init(site: Any, peer: str, options: Any) -> dict[str, Any]:
     if isinstance(site, Site):
         raise TypeError("site: give the path or the text of the site, because each process of the engine loads it")
     return {"init_info": {"site": str(site), "peer": peer, **options}}
@@ -71,7 +76,7 @@ def _ended(output: Any, version: str) -> str:
 class Follower:
     """Keeps an LLM's weights those of the trainer. `version` is the label of what the engine holds, "" for nothing."""
 
-    def __init__(self, llm: Any, site: Any, peer: str, caches: str, options: dict[str, Any]) -> None:
+    def __init__(self, llm: Any, site: Any, peer: str, caches: str, options: Any) -> None:
         self.llm = llm
         self.caches = _checked(caches)
         llm.init_weight_transfer_engine(_init(site, peer, options))
@@ -103,7 +108,7 @@ class Follower:
         if self.caches != "keep":
             engine.reset_encoder_cache()
 
-    def generate(self, prompts: Sequence[Any], *arguments: Any, **options: Any) -> list[Answer]:
+    def generate(self, prompts: Sequence[Any], *arguments: Any, **options: Unpack[InitOptions]) -> list[Answer]:
         """LLM.generate for a list of prompts; each answer bears its versions."""
         began = _serves(self.version)
         if self.caches == "salt":
@@ -147,7 +152,7 @@ class AsyncFollower:
         self.version = ""
         self._one = asyncio.Lock()
 
-    async def open(self, site: Any, peer: str, options: dict[str, Any]) -> AsyncFollower:
+    async def open(self, site: Any, peer: str, options: Any) -> AsyncFollower:
         await self.llm.init_weight_transfer_engine(SimpleNamespace(**_init(site, peer, options)))
         await self._learn()
         return self
@@ -209,7 +214,7 @@ class AsyncFollower:
         if not await self.llm.reset_prefix_cache(reset_running_requests=True):
             raise RuntimeError("vLLM did not reset its prefix cache: requests are running")
 
-    async def generate(self, prompt: Any, *arguments: Any, **options: Any) -> AsyncIterator[Answer]:
+    async def generate(self, prompt: Any, *arguments: Any, **options: Unpack[InitOptions]) -> AsyncIterator[Answer]:
         """AsyncLLM.generate: the answer as it grows, with the versions that it began and, so far, ended with."""
         began = _serves(self.version)
         if self.caches == "salt":
@@ -237,7 +242,7 @@ class AsyncFollower:
         await self.llm.shutdown_weight_transfer_engine()
 
 
-def follow(llm: Any, site: Any, peer: str, *, caches: str, **options: Any) -> Follower:
+def follow(llm: Any, site: Any, peer: str, *, caches: str, **options: Unpack[InitOptions]) -> Follower:
     """Has an LLM with weight_transfer_config={"backend": "weft"} follow the site's trainer; update() brings versions.
 
     site     path or text of the site
@@ -250,6 +255,6 @@ def follow(llm: Any, site: Any, peer: str, *, caches: str, **options: Any) -> Fo
     return Follower(llm, site, peer, caches, options)
 
 
-async def follow_async(llm: Any, site: Any, peer: str, *, caches: str, **options: Any) -> AsyncFollower:
+async def follow_async(llm: Any, site: Any, peer: str, *, caches: str, **options: Unpack[InitOptions]) -> AsyncFollower:
     """follow() for an AsyncLLM."""
     return await AsyncFollower(llm, caches).open(site, peer, options)
