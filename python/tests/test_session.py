@@ -319,7 +319,7 @@ class Telling(unittest.TestCase):
 
     def test_sites_and_layouts_are_pickled(self):
         for source in (support.SITE.format(provider="loop"), support.ROOT / "conf" / "local.ini"):
-            one = weft.Site(source, {"trainer.journal": "3MiB"})
+            one = weft.Site(source, {"trainer.journal": "33MiB"})
             other = pickle.loads(pickle.dumps(one))
             self.assertEqual((other.get("trainer.journal"), other.peers), (one.get("trainer.journal"), one.peers))
         layout = weft.Layout(weights())
