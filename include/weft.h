@@ -212,7 +212,9 @@ typedef struct weft_layout weft_layout;
 
 /* Creates a layout: the ordered list of tensors that trainer and rollouts share.
  *
- * The layout's hash covers names, dtypes and shapes in this order. Two ends meet only if their hashes are equal.
+ * The layout's hash covers names, dtypes and shapes in this order. A session's layout is the trainer's: a rollout whose
+ * layout has the same tensors in another order takes the trainer's order when it joins. Any other difference keeps the
+ * two ends apart.
  *
  * tensors  array of `count` tensors; copied
  * layout   receives the layout; the caller frees it with weft_layout_free
@@ -240,6 +242,14 @@ WEFT_API weft_status weft_layout_tensor(const weft_layout *layout, uint64_t inde
 
 /* Returns the dense bytes of one tensor, or 0 if `index` is past the last tensor. Any thread; never blocks. */
 WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t index);
+
+/* Matches the tensors of two layouts by name, dtype and shape, whatever their order.
+ *
+ * order  receives for each tensor of `layout` its number in `other`, or NULL
+ * Threads: any. Blocks: never.
+ * Errors: WEFT_E_LAYOUT (they have not the same tensors: weft_last_error names the first that differ, and what would
+ * mend that), WEFT_E_MEMORY. */
+WEFT_API weft_status weft_layout_match(const weft_layout *layout, const weft_layout *other, uint64_t *order);
 
 /* Asks the site's trainer for its layout, for a rollout that starts with nothing.
  *

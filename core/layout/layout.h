@@ -102,6 +102,19 @@ uint64_t weft_layout_wire_bytes(const weft_layout *layout);
 void weft_layout_write(const weft_layout *layout, uint8_t *out);
 weft_status weft_layout_parse(const uint8_t *bytes, uint64_t length, weft_layout **layout);
 
+/* Tensors that another end says it has, before they are judged: memory grows with the length of what was said, and with
+ * no size in it. */
+typedef struct weft_layout_told {
+    weft_tensor *tensors;
+    uint64_t count;
+    uint64_t *shapes; /* sizes of all tensors */
+    char *names;
+} weft_layout_told;
+/* Reads the serialised form without making a layout of it; the caller gives it back with weft_layout_told_close.
+ * Errors: WEFT_E_CORRUPT, WEFT_E_PROTOCOL, WEFT_E_MEMORY. */
+weft_status weft_layout_told_open(const uint8_t *bytes, uint64_t length, weft_layout_told *told);
+void weft_layout_told_close(weft_layout_told *told);
+
 /* A run of a unit's coded elements that follow each other in one tensor, and so in one part. The elements lie side by
  * side in memory, or in the boxes of the tensor. */
 typedef struct weft_run {

@@ -45,14 +45,13 @@ void weft_layout_write(const weft_layout *layout, uint8_t *out)
         tensor_write(&layout->entries[t].tensor, &cursor);
 }
 
-/* A layout that is being parsed. Sizes and names are copied, so that tensors can point at them. */
+/* A layout that is being read. Sizes and names are copied, so that tensors can point at them. */
 typedef struct layout_reader {
     const uint8_t *bytes;
     uint64_t length;
     uint64_t at;
-    weft_tensor *tensors;
-    uint64_t *shapes; /* room for all sizes the message can hold */
-    char *names;      /* room for all name bytes it can hold, each with a terminator */
+    uint64_t *shapes; /* place of the next sizes, with room for all that the message can hold */
+    char *names;      /* place of the next name: room for all name bytes it can hold, each with a terminator */
 } layout_reader;
 
 static weft_status reader_head(layout_reader *reader, uint64_t *count)
@@ -98,38 +97,54 @@ static weft_status reader_tensor(layout_reader *reader, uint64_t number, weft_te
     return WEFT_OK;
 }
 
-static weft_status reader_run(layout_reader *reader, uint64_t count, weft_layout **layout)
+static weft_status reader_run(layout_reader *reader, weft_layout_told *told)
 {
-    for (uint64_t t = 0; t < count; t++) {
-        weft_status status = reader_tensor(reader, t, &reader->tensors[t]);
+    for (uint64_t t = 0; t < told->count; t++) {
+        weft_status status = reader_tensor(reader, t, &told->tensors[t]);
         if (status != WEFT_OK)
             return status;
     }
     if (reader->at != reader->length)
         return weft_fail(WEFT_E_CORRUPT, "%llu bytes after a serialised layout",
                          (unsigned long long)(reader->length - reader->at));
-    return weft_layout_create(reader->tensors, count, layout);
+    return WEFT_OK;
+}
+
+weft_status weft_layout_told_open(const uint8_t *bytes, uint64_t length, weft_layout_told *told)
+{
+    layout_reader reader = {.bytes = bytes, .length = length};
+    *told = (weft_layout_told){.count = 0};
+    weft_status status = reader_head(&reader, &told->count);
+    if (status != WEFT_OK)
+        return status;
+    told->shapes = reader.shapes = weft_mem_take(length / 8 + 1, sizeof *told->shapes);
+    told->names = reader.names = weft_mem_take(1, length + told->count);
+    told->tensors = weft_mem_take(told->count + 1, sizeof *told->tensors);
+    if (told->shapes && told->names && told->tensors)
+        status = reader_run(&reader, told);
+    else
+        status =
+            weft_fail(WEFT_E_MEMORY, "no memory to read a serialised layout of %llu bytes", (unsigned long long)length);
+    if (status != WEFT_OK)
+        weft_layout_told_close(told);
+    return status;
+}
+
+void weft_layout_told_close(weft_layout_told *told)
+{
+    weft_mem_give(told->tensors);
+    weft_mem_give(told->names);
+    weft_mem_give(told->shapes);
+    *told = (weft_layout_told){.count = 0};
 }
 
 weft_status weft_layout_parse(const uint8_t *bytes, uint64_t length, weft_layout **layout)
 {
-    layout_reader reader = {.bytes = bytes, .length = length};
-    uint64_t count = 0;
-    weft_status status = reader_head(&reader, &count);
+    weft_layout_told told;
+    weft_status status = weft_layout_told_open(bytes, length, &told);
     if (status != WEFT_OK)
         return status;
-    uint64_t *shapes = weft_mem_take(length / 8 + 1, sizeof *shapes);
-    char *names = weft_mem_take(1, length + count);
-    reader.tensors = weft_mem_take(count + 1, sizeof *reader.tensors);
-    reader.shapes = shapes;
-    reader.names = names;
-    if (shapes && names && reader.tensors)
-        status = reader_run(&reader, count, layout);
-    else
-        status =
-            weft_fail(WEFT_E_MEMORY, "no memory to read a serialised layout of %llu bytes", (unsigned long long)length);
-    weft_mem_give(reader.tensors);
-    weft_mem_give(names);
-    weft_mem_give(shapes);
+    status = weft_layout_create(told.tensors, told.count, layout);
+    weft_layout_told_close(&told);
     return status;
 }
