@@ -31,6 +31,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_joint *joint = session->joint;
     const bool parked = atomic_load(&session->parked);
+    weft_joint_order_step(joint, waits);
     for (uint32_t i = 0; i < joint->count && atomic_load(&session->parked) == parked; i++)
         weft_rollout_step(joint->ends[i], work, waits);
     check_held(joint, waits);
@@ -70,6 +71,7 @@ static void give_back(weft_joint *joint)
             weft_division_close(joint->divisions[joint->count]);
         weft_mem_give(joint->divisions[joint->count]);
     }
+    weft_joint_forget(joint);
     weft_session_unmake(session);
     weft_mem_give(joint);
 }
@@ -171,7 +173,9 @@ weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_
     joint->several = given.source_count > 0;
     joint->wishes.named = given.wants;
     weft_log_sink *before = weft_log_enter(&made->sink);
-    status = joint->several ? open_ends(joint, &row, &given, hooks) : open_end(joint, &row, hooks);
+    status = weft_joint_keep(joint, &given);
+    if (status == WEFT_OK)
+        status = joint->several ? open_ends(joint, &row, &given, hooks) : open_end(joint, &row, hooks);
     made->rollout = joint->ends[0];
     weft_log_enter(before);
     if (status != WEFT_OK)

@@ -28,12 +28,29 @@ typedef struct weft_joint_queue {
     bool open; /* the device has it */
 } weft_joint_queue;
 
+/* Weights as the caller names them, by pieces or by blocks. */
+typedef struct weft_naming {
+    const char *call;
+    const weft_piece *pieces;
+    const weft_block *blocks;
+    uint64_t count;
+} weft_naming;
+
+/* What the caller said, in its own order of tensors, for an end whose trainer has another. joint_order.c owns it. */
+typedef struct weft_said {
+    weft_slice_list view;                       /* slices of the rollout */
+    weft_slice_list holdings[WEFT_SOURCES_MAX]; /* slices of each source */
+    weft_naming bound;                          /* weights that are bound; none: never bound */
+    bool reading;                               /* a call of the caller's reads weights without the lock */
+} weft_said;
+
 typedef struct weft_joint {
     weft_session *session;
     bool several; /* the options name sources, if only one */
     weft_rollout *ends[WEFT_SOURCES_MAX];
     weft_division *divisions[WEFT_SOURCES_MAX]; /* divisions of the ends; NULL: the session's */
     uint32_t count;
+    weft_said said;
     weft_joint_queue queue;
     /* All that follows is of several sources. */
     weft_version held;   /* version of the weights, as far as they are of one */
@@ -55,14 +72,18 @@ weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_
  * Sources that contribute nothing to the view get no end. Errors: WEFT_E_ARGUMENT, WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 weft_status weft_joint_divide(weft_joint *joint, const weft_options *options, uint32_t sources[WEFT_SOURCES_MAX]);
 
+/* ---- joint_order.c */
+/* Keeps the slices of the options. Errors: WEFT_E_MEMORY. */
+weft_status weft_joint_keep(weft_joint *joint, const weft_options *options);
+void weft_joint_forget(weft_joint *joint);
+/* Copies what the caller names, by the numbers of a division's model; NULL: by the caller's own. The caller gives it
+ * back with weft_naming_give. Errors: WEFT_E_MEMORY. */
+weft_status weft_naming_copy(const weft_naming *by, const weft_division *division, weft_naming *made);
+void weft_naming_give(weft_naming *made);
+/* Gives ends whose trainer has the same tensors in another order that order. A part of the session's step. */
+void weft_joint_order_step(weft_joint *joint, weft_waits *waits);
+
 /* ---- joint_bind.c: the public calls, under the lock */
-/* Weights as the caller names them, by pieces or by blocks. */
-typedef struct weft_naming {
-    const char *call;
-    const weft_piece *pieces;
-    const weft_block *blocks;
-    uint64_t count;
-} weft_naming;
 /* Binds a layout of the session's, or of one end's. */
 weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh);
 /* The call owns the attachment. */

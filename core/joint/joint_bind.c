@@ -3,12 +3,25 @@
 #include "base/status.h"
 #include "joint/joint.h"
 
-weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh)
+/* Binds what is named by the numbers of the division's model. */
+static weft_status name_here(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh)
 {
     if (weft_division_is_cut(division))
         return weft_division_bind(division, by->pieces, by->blocks, by->count, beyond, fresh);
     return by->blocks ? weft_binding_open_blocks(division->layout, by->blocks, by->count, fresh)
                       : weft_binding_open(division->layout, by->pieces, by->count, fresh);
+}
+
+weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh)
+{
+    weft_naming here;
+    if (!division->order)
+        return name_here(division, by, beyond, fresh);
+    weft_status status = weft_naming_copy(by, division, &here);
+    if (status == WEFT_OK)
+        status = name_here(division, &here, beyond, fresh);
+    weft_naming_give(&here);
+    return status;
 }
 
 /* Checks that the caller names all of the view and nothing else, for an error that no single end could tell. */
@@ -60,15 +73,23 @@ static weft_status bind_ends(weft_joint *joint, weft_binding *fresh, weft_blob *
 weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob *attachment, bool empty)
 {
     const bool first = !weft_rollout_was_bound(&joint->ends[0]->current);
+    weft_naming said = {0};
     weft_binding *fresh = weft_mem_take(joint->count, sizeof *fresh);
     weft_status status = fresh ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory to bind %u sources", joint->count);
     if (status == WEFT_OK && joint->several && attachment)
         status = weft_fail(WEFT_E_ARGUMENT, "bind: with several sources there is no attachment");
     if (status == WEFT_OK)
+        status = weft_naming_copy(by, NULL, &said);
+    joint->said.reading = true;
+    if (status == WEFT_OK)
         status = name_ends(joint, by, empty, fresh);
     const bool bound = status == WEFT_OK;
     if (bound)
         status = bind_ends(joint, fresh, first ? attachment : NULL, empty);
+    joint->said.reading = false;
+    weft_naming_give(status == WEFT_OK ? &joint->said.bound : &said);
+    if (status == WEFT_OK)
+        joint->said.bound = said;
     if (!bound || !first)
         weft_blob_drop(attachment);
     for (uint32_t i = 0; fresh && i < joint->count; i++)
@@ -94,9 +115,11 @@ weft_status weft_joint_unbind(weft_joint *joint)
 weft_status weft_joint_scrub(weft_joint *joint)
 {
     weft_status status = WEFT_OK;
+    joint->said.reading = true;
     for (uint32_t i = 0; i < joint->count; i++) {
         const weft_status one = weft_rollout_scrub(joint->ends[i]);
         status = status == WEFT_OK ? one : status;
     }
+    joint->said.reading = false;
     return status;
 }

@@ -29,15 +29,8 @@ static weft_status check_hello(const weft_layout *layout, const weft_slabs *slab
                                const weft_site_peer *site)
 {
     char text[224];
-    if (memcmp(hello->layout, layout->hash, sizeof layout->hash) != 0) {
-        snprintf(text, sizeof text, "%016llx%016llx, the trainer's %016llx%016llx",
-                 (unsigned long long)hello->layout[1], (unsigned long long)hello->layout[0],
-                 (unsigned long long)layout->hash[1], (unsigned long long)layout->hash[0]);
-        return refuse(WEFT_E_LAYOUT,
-                      "%s has another layout: its hash is %s; names, dtypes, shapes, their order, cuts and holdings "
-                      "must be equal",
-                      hello->name, text);
-    }
+    if (memcmp(hello->layout, layout->hash, sizeof layout->hash) != 0)
+        return refuse(WEFT_E_LAYOUT, "%s has another layout: %s", hello->name, hello->differs);
     bool direct = hello->hops == 0; /* else the provider is the relay's */
     if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0) {
         snprintf(text, sizeof text, "%s, the trainer's site file names %s for it; write the same at both ends",
@@ -203,6 +196,13 @@ static weft_status answer_later(weft_connection *connection)
     return weft_control_send(&connection->control, WEFT_MESSAGE_PASSING, NULL, 0);
 }
 
+/* Has the guest ask for the layout and compare, because names are at hand there and only hashes here. */
+static weft_status answer_compare(weft_connection *connection)
+{
+    connection->leaving = true;
+    return weft_control_send(&connection->control, WEFT_MESSAGE_COMPARE, NULL, 0);
+}
+
 static weft_status announce_join(const weft_newest *newest, weft_peer *peer)
 {
     weft_session *session = peer->session;
@@ -288,11 +288,16 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_log_enter(&trainer->door.comers.sink); /* no stranger any more, until who serves it enters another sink */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
+    weft_bytes_clean(hello.differs);
     if (hello.keys.count > 0 && !trainer->publisher.bound)
         return answer_later(&guest->connection); /* a view's roots are those of weights */
     if (weft_peer_view_hurries(&trainer->publisher, &hello))
         return answer_later(&guest->connection);
     status = weft_peer_view_find(&trainer->publisher, &hello, &view);
+    const weft_layout *layout = status == WEFT_OK ? weft_peer_view_layout(view, trainer->session) : NULL;
+    const bool other = status == WEFT_E_LAYOUT || (layout && memcmp(hello.layout, layout->hash, sizeof layout->hash));
+    if (other && !hello.differs[0])
+        return answer_compare(&guest->connection);
     if (status == WEFT_OK)
         status = examine(trainer, guest, view, &hello, &site, &outlet);
     if (status == WEFT_OK && !trainer->publisher.bound)

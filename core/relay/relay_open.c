@@ -54,7 +54,7 @@ static weft_status open_child(weft_relay *relay, weft_child *child)
 
 static weft_status open_layout(weft_relay *relay)
 {
-    const weft_layout *layout = relay->rollout->session->division.model;
+    const weft_layout *layout = relay->rollout->division->model;
     relay->layout_length = weft_layout_wire_bytes(layout);
     relay->layout_bytes = weft_mem_take(1, relay->layout_length);
     if (!relay->layout_bytes)

@@ -22,7 +22,9 @@
 static weft_status take_greeting(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_status status = weft_greeting_take(&rollout->joining.control, body, length);
-    return status == WEFT_OK ? weft_greet_hello(rollout) : status;
+    if (status != WEFT_OK)
+        return status;
+    return rollout->joining.comparing.asks ? weft_compare_ask(rollout) : weft_greet_hello(rollout);
 }
 
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
@@ -43,6 +45,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->joining.retries = rollout->joining.faults;
     rollout->joining.said_goodbye = rollout->joining.later = false;
     rollout->joining.away_status = WEFT_OK;
+    rollout->joining.comparing.turns = 0;
     char name[WEFT_SITE_NAME + 8], trainer[WEFT_SITE_NAME + 8];
     weft_gateway_name(&rollout->joining.route, name);
     weft_gateway_trainer(&rollout->joining.route, trainer);
@@ -69,9 +72,19 @@ static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
     joining->refusal = notice.status;
     joining->unproved =
-        joining->state == WEFT_JOIN_KNOCKING && notice.status == WEFT_E_CONFIG; /* no name was said yet */
-    snprintf(joining->refusal_text, sizeof joining->refusal_text, "%s", notice.text);
+        joining->state == WEFT_JOIN_KNOCKING && notice.status == WEFT_E_CONFIG;           /* no name was said yet */
+    const bool differs = notice.status == WEFT_E_LAYOUT && joining->comparing.differs[0]; /* in this end's own words */
+    snprintf(joining->refusal_text, sizeof joining->refusal_text, "%s",
+             differs ? joining->comparing.differs : notice.text);
     joining->verdict = WEFT_VERDICT_REFUSED;
+    return WEFT_OK;
+}
+
+static weft_status take_compare(weft_joining *joining)
+{
+    joining->comparing.asks = true;
+    joining->comparing.turns++;
+    joining->verdict = WEFT_VERDICT_COMPARE;
     return WEFT_OK;
 }
 
@@ -162,17 +175,22 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     const bool knocking = rollout->joining.state == WEFT_JOIN_KNOCKING;
     if (type == WEFT_MESSAGE_GREETING && knocking)
         return take_greeting(rollout, body, length);
-    if (type == WEFT_MESSAGE_REFUSE && (knocking || rollout->joining.state == WEFT_JOIN_GREETING))
+    const bool greeting = rollout->joining.state == WEFT_JOIN_GREETING;
+    if (type == WEFT_MESSAGE_REFUSE && (knocking || greeting || rollout->joining.state == WEFT_JOIN_ASKING))
         return take_refusal(&rollout->joining, body, length);
-    if (type == WEFT_MESSAGE_WELCOME && rollout->joining.state == WEFT_JOIN_GREETING)
+    if (type == WEFT_MESSAGE_WELCOME && greeting)
         return take_welcome(rollout, body, length);
-    if (type == WEFT_MESSAGE_PASSING && rollout->joining.state == WEFT_JOIN_GREETING) {
+    if (type == WEFT_MESSAGE_COMPARE && greeting)
+        return take_compare(&rollout->joining);
+    if (type == WEFT_MESSAGE_PASSING && greeting) {
         rollout->joining.verdict = WEFT_VERDICT_LATER;
         return WEFT_OK;
     }
     if (rollout->joining.state != WEFT_JOIN_JOINED)
         return weft_fail(WEFT_E_PROTOCOL, "%s instead of %s", weft_message_name(type),
-                         knocking ? "GREETING" : "WELCOME");
+                         knocking   ? "GREETING"
+                         : greeting ? "WELCOME"
+                                    : "LAYOUT");
     weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
     weft_status status;
     uint64_t word;
@@ -254,6 +272,10 @@ weft_status weft_dispatch_step(weft_rollout *rollout)
         weft_message type;
         const uint8_t *body;
         uint64_t length;
+        if (rollout->joining.state == WEFT_JOIN_ASKING && weft_control_has_layout(&rollout->joining.control)) {
+            status = weft_compare_take(rollout);
+            break;
+        }
         status = weft_control_next(&rollout->joining.control, &type, &body, &length);
         if (status != WEFT_OK)
             break;

@@ -34,6 +34,7 @@ weft_status weft_greet_hello(weft_rollout *rollout)
     hello.holds = weft_rollout_trusts(&rollout->current, &rollout->joining);
     hello.held = rollout->current.version;
     hello.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
+    snprintf(hello.differs, sizeof hello.differs, "%s", rollout->joining.comparing.differs);
     weft_wire_put_hello(&out, &hello);
     rollout->joining.state = WEFT_JOIN_GREETING;
     rollout->intake.moved_ns = weft_clock_ns();

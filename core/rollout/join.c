@@ -25,6 +25,7 @@
 #define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
 #define LATER_NS     (250 * WEFT_NS_PER_MS) /* until one that is not ready is dialed again */
 #define GREET_MS     10000
+#define LAYOUT_MS    60000 /* for a layout, which may be long */
 
 /* ---- open */
 
@@ -50,6 +51,7 @@ void weft_join_close(weft_intake *intake, weft_joining *joining)
     weft_inlet_close(intake, true);
     weft_control_close(&joining->control);
     weft_gateway_close(&joining->route);
+    weft_compare_forget(&joining->comparing);
 }
 
 /* ---- lose */
@@ -124,6 +126,8 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     if (weft_course_takes_snapshot(&rollout->course) && !rollout->stage.into_image)
         rollout->course.failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
     forget_connection(rollout);
+    rollout->joining.comparing.asks = false; /* the next trainer may have another layout */
+    rollout->joining.comparing.differs[0] = 0;
     rollout->joining.state = WEFT_JOIN_AWAY;
     bool again = !joined && weft_gateway_again(&rollout->joining, &rollout->site, now_ns);
     if (joined) {
@@ -218,6 +222,18 @@ static void wait_for_ready(weft_rollout *rollout)
     rollout->joining.retries = rollout->joining.faults;
     rollout->joining.away_since_ns = rollout->joining.route.since_ns = now_ns;
     rollout->joining.retry_ns = now_ns + LATER_NS;
+}
+
+/* Dials the same address again to ask for the trainer's layout, or to go on after that was compared. One that asks
+ * again and again is given pauses. */
+static void go_on_comparing(weft_rollout *rollout)
+{
+    const uint32_t turns = rollout->joining.comparing.turns;
+    weft_inlet_close(&rollout->intake, false);
+    weft_control_hang_up(&rollout->joining.control);
+    forget_connection(rollout);
+    rollout->joining.state = WEFT_JOIN_AWAY;
+    rollout->joining.retry_ns = weft_clock_ns() + (turns > 1 ? RETRY_MIN_NS << (turns < 6 ? turns : 6) : 0);
 }
 
 /* Takes the weights as bits without a label, because their fresh digests are not those held. */
@@ -326,6 +342,8 @@ static void carry_out(weft_rollout *rollout)
     rollout->joining.verdict = WEFT_VERDICT_NONE;
     if (verdict == WEFT_VERDICT_LATER)
         wait_for_ready(rollout);
+    if (verdict == WEFT_VERDICT_COMPARE)
+        go_on_comparing(rollout);
     if (verdict == WEFT_VERDICT_GOODBYE)
         weft_join_lose(rollout, WEFT_OK, "goodbye");
     if (verdict != WEFT_VERDICT_REFUSED)
@@ -344,10 +362,11 @@ static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_w
         carry_out(rollout);
     if (status == WEFT_OK && rollout->joining.state == WEFT_JOIN_JOINED)
         status = keep_alive(&rollout->joining, now_ns, waits);
-    const uint64_t greet_ns = weft_gateway_patience_ms(&rollout->joining, &rollout->site, GREET_MS) *
-                              WEFT_NS_PER_MS; /* of the state it is in now */
+    const bool asks = rollout->joining.state == WEFT_JOIN_ASKING;
+    const uint64_t greet_ms = asks ? LAYOUT_MS : weft_gateway_patience_ms(&rollout->joining, &rollout->site, GREET_MS);
+    const uint64_t greet_ns = greet_ms * WEFT_NS_PER_MS; /* of the state it is in now */
     const bool waits_for_answer =
-        rollout->joining.state == WEFT_JOIN_KNOCKING || rollout->joining.state == WEFT_JOIN_GREETING;
+        asks || rollout->joining.state == WEFT_JOIN_KNOCKING || rollout->joining.state == WEFT_JOIN_GREETING;
     if (status == WEFT_OK && waits_for_answer && now_ns > rollout->intake.moved_ns + greet_ns)
         status = weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not answer HELLO", rollout->joining.control.peer);
     if (status == WEFT_OK && waits_for_answer)
@@ -372,6 +391,8 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
     if (rollout->joining.state == WEFT_JOIN_AWAY) {
         if (weft_course_is_proved(&rollout->course))
             return; /* what is staged is committed first: then HELLO can say so */
+        if (rollout->joining.comparing.told)
+            return; /* the joint takes that order first */
         if (rollout->current.doubt)
             digest_anew(rollout);
         if (rollout->session->ended != WEFT_OK)

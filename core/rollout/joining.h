@@ -2,7 +2,9 @@
  *
  *   away -- dial --> dialing --> knocking -- GREETING, HELLO --> greeting -- WELCOME --> joined
  *    ^                                        |                     |
- *    +---- connection lost, fault, goodbye ---+---------------------+      REFUSE --> refused (final) */
+ *    +---- connection lost, fault, goodbye ---+---------------------+      REFUSE --> refused (final)
+ *    ^                                                              |
+ *    +--- LAYOUT, compared --- asking <-- HELLO --- knocking <--- COMPARE */
 #ifndef WEFT_CORE_JOINING_H
 #define WEFT_CORE_JOINING_H
 
@@ -16,6 +18,7 @@ typedef enum weft_join {
     WEFT_JOIN_DIALING,
     WEFT_JOIN_KNOCKING,
     WEFT_JOIN_GREETING,
+    WEFT_JOIN_ASKING,
     WEFT_JOIN_JOINED,
     WEFT_JOIN_REFUSED
 } weft_join;
@@ -45,10 +48,20 @@ typedef enum weft_connection_verdict {
     WEFT_VERDICT_NONE,
     WEFT_VERDICT_LATER,   /* the other end has nothing to join yet */
     WEFT_VERDICT_REFUSED, /* `refusal` says why */
+    WEFT_VERDICT_COMPARE, /* the trainer has another layout, or its layout came and was compared */
     WEFT_VERDICT_GOODBYE
 } weft_connection_verdict;
 
 /* A rollout has one joining for each trainer. join.c owns it, and dispatch.c sets the verdict. */
+/* What is known of a trainer whose layout is another. compare.c owns it. */
+typedef struct weft_comparing {
+    bool asks;         /* the next HELLO asks for the trainer's layout */
+    uint32_t turns;    /* times in a row that the trainer asked to compare */
+    char differs[256]; /* how the layouts differ, for the next HELLO; "": no difference is known */
+    weft_layout *told; /* the trainer's model, which has the same tensors in another order; NULL: no order to take */
+    uint64_t *order;   /* its number of each tensor of the division's model */
+} weft_comparing;
+
 typedef struct weft_joining {
     weft_join state;
     weft_route route;
@@ -68,6 +81,7 @@ typedef struct weft_joining {
     uint32_t retries, faults; /* faults in a row, without a commit between */
     uint64_t pinged_ns;
     uint32_t heartbeat_ms;
+    weft_comparing comparing;
 } weft_joining;
 
 typedef struct weft_intake weft_intake;
@@ -93,6 +107,15 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 /* ---- greet.c */
 /* Opens the inlets and says HELLO on a connection that was greeted. */
 weft_status weft_greet_hello(weft_rollout *rollout);
+
+/* ---- compare.c */
+/* Asks for the trainer's layout, on a connection that was greeted. */
+weft_status weft_compare_ask(weft_rollout *rollout);
+/* Takes the layout as it comes. When it is whole the verdict is set, and either an order or a difference is known.
+ * WEFT_AGAIN: more is to come. */
+weft_status weft_compare_take(weft_rollout *rollout);
+/* Forgets an order that nobody took. */
+void weft_compare_forget(weft_comparing *comparing);
 
 /* ---- gateway.c */
 /* Writes "host:port" of the relays through which a peer joins source `source` (0 of one trainer), in order, and of the

@@ -51,6 +51,9 @@ void weft_receive_close(weft_arriving *arriving, weft_intake *intake)
     if (slots->memory)
         weft_mem_unmap(slots->memory, slots->bytes);
     weft_mem_give(slots->slot);
+    arriving->kept = (weft_kept){0};
+    arriving->taken = (weft_taken){0};
+    *slots = (weft_slots){0};
 }
 
 void weft_receive_reset(weft_arriving *arriving, weft_intake *intake)

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "layout/digest.h"
 #include "rollout/sizes_rollout.h"
 
 /* Decoding goes on for so long before the lock is let go of. */
@@ -166,6 +167,33 @@ static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes
     }
 }
 
+/* Opens what the grid of the layout gives its size. */
+static weft_status open_laid(weft_rollout *rollout, weft_rollout_sizes *sizes)
+{
+    weft_status status = check_staging(rollout->layout, &rollout->site);
+    if (status == WEFT_OK)
+        status = weft_search_open(&rollout->searching, rollout->layout);
+    if (status == WEFT_OK)
+        status = weft_receive_open(rollout);
+    if (status == WEFT_OK)
+        status = open_staging(rollout, sizes);
+    if (status == WEFT_OK)
+        status = weft_receive_keep(&rollout->arriving, rollout->layout, sizes->encoded);
+    return status == WEFT_OK ? open_image(rollout) : status;
+}
+
+static void close_laid(weft_rollout *rollout)
+{
+    weft_binding_close(&rollout->stage.image_binding);
+    if (rollout->stage.image)
+        rollout->session->backend->memory_give(rollout->session->device, rollout->stage.image,
+                                               image_bytes(rollout->layout), WEFT_MEMORY_HOST);
+    rollout->stage.image = NULL;
+    weft_staging_close(&rollout->stage.staging);
+    weft_receive_close(&rollout->arriving, &rollout->intake);
+    weft_search_close(&rollout->searching);
+}
+
 static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     uint64_t parts = rollout->layout->part_count ? rollout->layout->part_count : 1;
@@ -174,23 +202,13 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
     rollout->current.fresh = weft_mem_take(parts, sizeof *rollout->current.fresh);
     if (!rollout->current.digests || !rollout->stage.digests || !rollout->current.fresh)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
-    weft_status status = check_staging(rollout->layout, &rollout->site);
-    if (status == WEFT_OK)
-        status = weft_search_open(&rollout->searching, rollout->layout);
-    if (status == WEFT_OK)
-        status = weft_receive_open(rollout);
+    weft_status status = open_laid(rollout, sizes);
     if (status == WEFT_OK)
         status = weft_unpacker_open(&rollout->stage.unpacker);
     if (status == WEFT_OK)
         status = weft_pipeline_open(&rollout->stage.window, rollout->session->backend, rollout->session->device);
     if (status == WEFT_OK)
-        status = open_staging(rollout, sizes);
-    if (status == WEFT_OK)
-        status = weft_receive_keep(&rollout->arriving, rollout->layout, sizes->encoded);
-    if (status == WEFT_OK)
         status = weft_proof_open(&rollout->stage.proof, rollout->session->backend, rollout->session->device, parts);
-    if (status == WEFT_OK)
-        status = open_image(rollout);
     if (status == WEFT_OK)
         status = weft_join_open(rollout);
     return status == WEFT_OK && rollout->site.relay[0] ? rollout->hooks->open(rollout) : status;
@@ -198,19 +216,13 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 
 void weft_rollout_give_back(weft_rollout *rollout)
 {
-    const uint64_t bytes = image_bytes(rollout->layout);
     if (rollout->relay)
         rollout->hooks->close(rollout);
     weft_join_close(&rollout->intake, &rollout->joining);
-    weft_binding_close(&rollout->stage.image_binding);
-    if (rollout->stage.image)
-        rollout->session->backend->memory_give(rollout->session->device, rollout->stage.image, bytes, WEFT_MEMORY_HOST);
     weft_proof_close(&rollout->stage.proof);
     weft_pipeline_close(&rollout->stage.window);
     weft_unpacker_close(&rollout->stage.unpacker);
-    weft_staging_close(&rollout->stage.staging);
-    weft_receive_close(&rollout->arriving, &rollout->intake);
-    weft_search_close(&rollout->searching);
+    close_laid(rollout);
     weft_blob_drop(rollout->arriving.attachment);
     weft_blob_drop(rollout->current.attachment);
     weft_binding_close(&rollout->current.weights);
@@ -338,4 +350,41 @@ weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, 
     else
         *made = rollout;
     return status;
+}
+
+/* ---- another order */
+
+/* Carries each tensor's digests over, because no bit is another in another order. The root is. */
+static void carry_digests(weft_current *current, const weft_layout *before, const weft_layout *layout,
+                          const uint64_t *from)
+{
+    uint64_t *carried = current->fresh;
+    for (uint64_t t = 0; t < layout->count; t++)
+        memcpy(carried + layout->entries[t].part, current->digests + before->entries[from[t]].part,
+               weft_part_count(layout, t) * sizeof *carried);
+    current->fresh = current->digests;
+    current->digests = carried;
+    if (current->known)
+        current->version.root = weft_digest_parts_root(layout, carried);
+}
+
+weft_status weft_rollout_lay(weft_rollout *rollout, const weft_division *division, weft_binding *fresh,
+                             const uint64_t *from)
+{
+    const uint64_t least = weft_staging_largest(division->layout) + 16, largest = division->layout->largest_frame;
+    weft_rollout_sizes sizes = {.encoded = rollout->arriving.kept.capacity};
+    if (rollout->relay)
+        rollout->hooks->close(rollout);
+    close_laid(rollout);
+    carry_digests(&rollout->current, rollout->layout, division->layout, from);
+    weft_binding_close(&rollout->current.weights);
+    rollout->current.weights = *fresh;
+    rollout->division = division;
+    rollout->layout = division->layout;
+    if (rollout->site.bucket_max < largest) /* other tensors stand side by side in packs */
+        rollout->site.bucket_max = largest;
+    if (rollout->site.staging < least)
+        rollout->site.staging = least;
+    const weft_status status = open_laid(rollout, &sizes);
+    return status == WEFT_OK && rollout->site.relay[0] ? rollout->hooks->open(rollout) : status;
 }

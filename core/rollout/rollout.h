@@ -94,6 +94,11 @@ typedef struct weft_rollout_share {
 /* Opens an end. `hooks` serve it if `row` makes it a relay. The session and the division outlive the end. */
 weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, const weft_division *division,
                               const weft_rollout_share *share, const weft_relay_hooks *hooks, weft_rollout **made);
+/* Takes another order of the same tensors, while nothing is received or staged: the weights are bound as `fresh`, which
+ * the end owns, and what is held keeps its label. `from` is of weft_division_match. The division outlives the end.
+ * Errors, after which the end is not joined any more: WEFT_E_MEMORY, those of the relay's open. */
+weft_status weft_rollout_lay(weft_rollout *rollout, const weft_division *division, weft_binding *fresh,
+                             const uint64_t *from);
 /* Takes one step of the session for this end. */
 void weft_rollout_step(weft_rollout *rollout, bool work, weft_waits *waits);
 /* Waits until a relay's children have what is on its way to them, because the relay leaves in good order. */

@@ -103,6 +103,7 @@ void weft_search_close(weft_searching *searching)
     weft_mem_give(searching->wrong);
     weft_mem_give(searching->nearest_tensors);
     weft_mem_give(searching->tensors);
+    searching->wrong = searching->nearest_tensors = searching->tensors = NULL;
 }
 
 /* ---- answers */

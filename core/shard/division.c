@@ -134,6 +134,7 @@ void weft_division_close(weft_division *division)
     weft_cells_close(&division->cells);
     weft_layout_free(division->layout);
     weft_layout_free(division->model);
+    weft_mem_give(division->order);
     memset(division, 0, sizeof *division);
 }
 

@@ -9,7 +9,8 @@
 #include "shard/excerpt.h"
 
 typedef struct weft_division {
-    weft_layout *model;   /* layout as the caller has it */
+    weft_layout *model;   /* layout as the trainer's caller has it */
+    uint64_t *order;      /* number in the model of each tensor that this end's caller names; NULL: the same number */
     weft_layout *layout;  /* layout of the cells that the process has; the model's, if nothing is divided */
     weft_cells cells;     /* cells of a trainer, which are all there are, or entries of its holding; none if nothing is
                              divided, and none of a rollout */
@@ -41,6 +42,18 @@ weft_status weft_division_open_view(const weft_layout *model, const weft_cut *cu
                                     const weft_slice_list *holding, const weft_slice_list *view,
                                     weft_division *division);
 void weft_division_close(weft_division *division);
+
+/* Returns the model's number of a tensor that the caller names. Numbers that are none stay as they are. */
+static inline uint64_t weft_division_number(const weft_division *division, uint64_t tensor)
+{
+    return division->order && tensor < division->model->count ? division->order[tensor] : tensor;
+}
+
+/* Matches the tensors of two divisions of one model, of the same cuts and slices, whose models have different orders.
+ *
+ * from  receives for each tensor of `to`'s layout its number in `before`'s; the caller gives it back with weft_mem_give
+ * Errors: WEFT_E_MEMORY, WEFT_E_LAYOUT (they do not have the same parts). */
+weft_status weft_division_match(const weft_division *before, const weft_division *to, uint64_t **from);
 
 /* Returns true if the session's layout is another than the model's. */
 static inline bool weft_division_is_cut(const weft_division *division)

@@ -34,6 +34,8 @@ void weft_control_hang_up(weft_control *control)
     control->connecting = control->watched = control->sealed = false;
     control->in_used = control->out_begin = control->out_end = 0;
     control->tail_bytes = control->tail_sent = 0;
+    weft_mem_give(control->layout);
+    control->layout = NULL;
 }
 
 void weft_control_close(weft_control *control)

@@ -25,6 +25,8 @@ typedef struct weft_control {
     uint64_t out_begin, out_end;
     const uint8_t *tail; /* a long body (LAYOUT) that leaves after everything in `out`; borrowed */
     uint64_t tail_bytes, tail_sent;
+    uint8_t *layout; /* a LAYOUT that this end asked for, as far as it came; NULL: none */
+    uint64_t layout_bytes, layout_got;
     bool watched; /* watch.h: the trainer watches for these events, under this number */
     uint32_t watched_for, watched_as;
     char peer[64];     /* the other end's address */
@@ -105,5 +107,15 @@ weft_status weft_control_fill(weft_control *control);
  * or type that no message has. */
 weft_status weft_control_next(weft_control *control, weft_message *type, const uint8_t **body, uint64_t *length);
 void weft_control_drop(weft_control *control);
+
+/* ---- control_layout.c: the answer of this end's own question */
+/* Returns true if the next message is a LAYOUT, or one is on its way. */
+bool weft_control_has_layout(const weft_control *control);
+/* Takes a LAYOUT, of which there may be many bytes, as they come. The body lives until the connection is closed.
+ *
+ * most  bytes that it may have
+ * WEFT_AGAIN: it is not whole. Errors: WEFT_E_BUDGET (it has more bytes, whose number the text has; nothing was taken),
+ * WEFT_E_MEMORY, those of weft_control_fill. */
+weft_status weft_control_take_layout(weft_control *control, uint64_t most, const uint8_t **body, uint64_t *length);
 
 #endif

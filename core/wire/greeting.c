@@ -29,6 +29,8 @@ weft_status weft_greeting_give(weft_control *control, const uint8_t *body, uint6
     weft_wire_knock knock;
     weft_wire_greeting greeting = {WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL, 0};
     weft_status status = weft_wire_get_knock(body, length, &knock);
+    if (status == WEFT_OK && knock.highest < WEFT_PROTOCOL_LOWEST)
+        greeting.lowest = WEFT_PROTOCOL_HEARD; /* its HELLO has a name, by which it is refused */
     if (status == WEFT_OK && control->nonce)
         status = weft_fail(WEFT_E_PROTOCOL, "%s asks for a second greeting", control->peer);
     if (status != WEFT_OK)

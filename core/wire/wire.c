@@ -12,7 +12,7 @@ const char *weft_message_name(uint32_t type)
         "none",     "HELLO",   "WELCOME", "REFUSE", "LAYOUT",  "UPDATE", "TRAILER", "RECEIPT", "STAGED",
         "HELD",     "FAULT",   "OFFER",   "ACCEPT", "PING",    "PONG",   "BYE",     "QUERY",   "DIGESTS",
         "FOLLOW",   "PASSING", "REPAIR",  "LOOK",   "LANDED",  "CLOSE",  "CLOSED",  "OPEN",    "OPENED",
-        "GREETING", "DUCT",    "CHUNK",   "WANT",   "OFFERED", "PASSED"};
+        "GREETING", "DUCT",    "CHUNK",   "WANT",   "OFFERED", "PASSED", "COMPARE"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 

@@ -11,8 +11,9 @@
 #include "shard/excerpt.h"
 #include "site/site.h"
 
-#define WEFT_PROTOCOL            2u    /* number of the conversation: HELLO, GREETING, WELCOME */
-#define WEFT_PROTOCOL_LOWEST     2u    /* oldest protocol that this end speaks too */
+#define WEFT_PROTOCOL            3u    /* number of the conversation: HELLO, GREETING, WELCOME */
+#define WEFT_PROTOCOL_LOWEST     3u    /* oldest protocol that this end speaks too */
+#define WEFT_PROTOCOL_HEARD      2u    /* oldest protocol that is greeted, because the HELLO to be refused has a name */
 #define WEFT_FORMAT              1u    /* number of the format of UPDATE, TRAILER, bucket headers and update files */
 #define WEFT_MESSAGE_PREFIX      8u    /* u32 length of the body, u16 type, u16 zero */
 #define WEFT_MESSAGE_MAX         4096u /* bytes of the body of every message but LAYOUT */
@@ -56,9 +57,10 @@ typedef enum weft_message {
     WEFT_MESSAGE_CHUNK = WEFT_PIPE_CHUNK, /* trainer, on a duct alone: bytes for a slot, and their immediate */
     WEFT_MESSAGE_WANT = 30,               /* rollout that names its versions: bring me to this one */
     WEFT_MESSAGE_OFFERED = 31,            /* trainer, to such a rollout: this version is the newest */
-    WEFT_MESSAGE_PASSED = 32              /* trainer: the version that you want cannot be had */
+    WEFT_MESSAGE_PASSED = 32,             /* trainer: the version that you want cannot be had */
+    WEFT_MESSAGE_COMPARE = 33             /* trainer: my layout is another; ask for it, and compare */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 33
+#define WEFT_MESSAGE_COUNT 34
 
 const char *weft_message_name(uint32_t type);
 
@@ -90,6 +92,7 @@ typedef struct weft_wire_hello {
     bool holds;          /* `held` is set */
     weft_version held;   /* version held; number and run 0 if only the digest is known */
     uint64_t attachment; /* xxh3-64 of the attachment held; 0: none */
+    char differs[256];   /* how its layout differs from the trainer's, after COMPARE; "": nobody compared */
     char provider[WEFT_SITE_NAME];
     char backend[24];
     uint32_t fabric; /* version of the sender's fabric library, major << 16 | minor; 0: none */

@@ -10,7 +10,9 @@
 enum { HELLO_JOIN, HELLO_LAYOUT, HELLO_KNOCK };
 #define KIND_AT 8u /* after the mark, in every protocol from FIRST on */
 #define FIRST   2u /* protocol with a GREETING */
-#define NAME_AT 9u /* in protocol 1 */
+
+/* Where the name stands in the HELLO of an older protocol, which is read for that alone. */
+static const uint32_t name_at[WEFT_PROTOCOL_LOWEST] = {[1] = 9, [2] = 17};
 
 /* ---- before a HELLO that says who comes: protocols, and the nonce */
 
@@ -20,15 +22,15 @@ bool weft_wire_knocks(const uint8_t *body, uint64_t length)
            body[KIND_AT] == HELLO_KNOCK;
 }
 
-/* One protocol at least is to be common to both. */
-static weft_status judge_range(const weft_in *in, const char *what, uint32_t lowest, uint32_t highest)
+/* One protocol at least is to be common to both. `heard` is the oldest that this end takes here. */
+static weft_status judge_range(const weft_in *in, const char *what, uint32_t lowest, uint32_t highest, uint32_t heard)
 {
     weft_status status = weft_wire_done(in, what);
     if (status != WEFT_OK)
         return status;
     if (lowest < FIRST || lowest > highest)
         return weft_fail(WEFT_E_CORRUPT, "%s: protocols %u to %u make no sense", what, lowest, highest);
-    if (lowest > WEFT_PROTOCOL || highest < WEFT_PROTOCOL_LOWEST)
+    if (lowest > WEFT_PROTOCOL || highest < heard)
         return weft_fail(WEFT_E_PROTOCOL,
                          "%s: the other end speaks protocols %u to %u, this one %u to %u; update one of them", what,
                          lowest, highest, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
@@ -48,7 +50,7 @@ weft_status weft_wire_get_knock(const uint8_t *body, uint64_t length, weft_wire_
     weft_status status = weft_in_mark(&in, HELLO_MAGIC, "HELLO", &knock->highest);
     in.bad = in.bad || weft_in_word(&in, 1) != HELLO_KNOCK;
     knock->lowest = (uint32_t)weft_in_word(&in, 2);
-    return status == WEFT_OK ? judge_range(&in, "HELLO", knock->lowest, knock->highest) : status;
+    return status == WEFT_OK ? judge_range(&in, "HELLO", knock->lowest, knock->highest, WEFT_PROTOCOL_HEARD) : status;
 }
 
 void weft_wire_put_greeting(weft_out *out, const weft_wire_greeting *greeting)
@@ -65,7 +67,8 @@ weft_status weft_wire_get_greeting(const uint8_t *body, uint64_t length, weft_wi
     greeting->lowest = (uint32_t)weft_in_word(&in, 2);
     greeting->nonce = weft_in_word(&in, 8);
     in.bad = in.bad || greeting->nonce == 0;
-    return status == WEFT_OK ? judge_range(&in, "GREETING", greeting->lowest, greeting->highest) : status;
+    return status == WEFT_OK ? judge_range(&in, "GREETING", greeting->lowest, greeting->highest, WEFT_PROTOCOL_LOWEST)
+                             : status;
 }
 
 /* ---- HELLO */
@@ -144,6 +147,8 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->holds, 1);
     weft_out_version(out, &hello->held);
     weft_out_word(out, hello->attachment, 8);
+    weft_out_word(out, 0, 1); /* staged: nothing */
+    weft_out_text(out, hello->differs);
     weft_out_text(out, hello->provider);
     weft_out_text(out, hello->backend);
     weft_out_word(out, hello->fabric, 4);
@@ -169,6 +174,11 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->holds = weft_in_flag(in);
     hello->held = weft_in_version(in);
     hello->attachment = weft_in_word(in, 8);
+    const uint64_t staged = weft_in_word(in, 1);
+    if (!in->bad && staged)
+        return weft_fail(WEFT_E_PROTOCOL, "HELLO of %s: staged is %llu, only 0 is known here; update this weft",
+                         hello->name, (unsigned long long)staged);
+    weft_in_text(in, hello->differs, sizeof hello->differs);
     weft_in_text(in, hello->provider, sizeof hello->provider);
     weft_in_text(in, hello->backend, sizeof hello->backend);
     hello->fabric = (uint32_t)weft_in_word(in, 4);
@@ -200,23 +210,26 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     return WEFT_OK;
 }
 
-/* A peer of protocol 1 is refused by name, because its first message has the name. */
-static weft_status refuse_first(const uint8_t *body, uint64_t length)
+/* A peer of an older protocol is refused by name, because its HELLO has the name. */
+static weft_status refuse_older(const uint8_t *body, uint64_t length, uint32_t protocol)
 {
-    weft_in in = {body, length, NAME_AT, length < NAME_AT};
+    const uint32_t at = name_at[protocol];
+    weft_in in = {body, length, at, length < at};
     char name[WEFT_SITE_NAME];
     weft_in_text(&in, name, sizeof name);
     weft_bytes_clean(name);
-    return weft_fail(WEFT_E_PROTOCOL, "%s speaks protocol 1, this end %u to %u; update the weft of one of them",
-                     name[0] ? name : "the other end", WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+    return weft_fail(WEFT_E_PROTOCOL, "%s speaks protocol %u, this end %u; update the weft of one of them",
+                     name[0] ? name : "the other end", protocol, WEFT_PROTOCOL);
 }
 
 weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello)
 {
     weft_in in = {body, length, 0, false};
     memset(hello, 0, sizeof *hello);
-    if (length > KIND_AT && weft_bytes_get(body, 4) == HELLO_MAGIC && weft_bytes_get(body + 4, 2) == 1)
-        return refuse_first(body, length);
+    const uint64_t protocol =
+        length > KIND_AT && weft_bytes_get(body, 4) == HELLO_MAGIC ? weft_bytes_get(body + 4, 2) : 0;
+    if (protocol > 0 && protocol < WEFT_PROTOCOL_LOWEST)
+        return refuse_older(body, length, (uint32_t)protocol);
     weft_status status = weft_in_magic(&in, HELLO_MAGIC, WEFT_PROTOCOL, "HELLO");
     if (status != WEFT_OK)
         return status;

@@ -152,7 +152,7 @@ static void a_trainer_of_protocol_1(void **state)
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     const weft_wire_notice notice = {.status = WEFT_E_PROTOCOL,
-                                     .text = "HELLO: the other end speaks protocol 2, this one 1; update one of them"};
+                                     .text = "HELLO: the other end speaks protocol 3, this one 1; update one of them"};
     weft_staged_info staged = {.size = sizeof staged};
     uint64_t length;
     fleet_stop_trainer(f);
@@ -160,11 +160,11 @@ static void a_trainer_of_protocol_1(void **state)
     fleet_join(f, 0, FLEET_SAME);
     fakes[0].fd = fake_accept(listener);
     assert_int_equal(fake_read(&fakes[0], body, &length), WEFT_MESSAGE_HELLO);
-    assert_int_equal(weft_bytes_get(body + 4, 2), 2); /* by which protocol 1 refuses, before it reads on */
+    assert_int_equal(weft_bytes_get(body + 4, 2), 3); /* by which protocol 1 refuses, before it reads on */
     weft_wire_put_notice(&out, &notice);
     fake_say(&fakes[0], WEFT_MESSAGE_REFUSE, &out);
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_REFUSED);
-    assert_non_null(strstr(weft_last_error(), "speaks protocol 2, this one 1"));
+    assert_non_null(strstr(weft_last_error(), "speaks protocol 3, this one 1"));
     close(listener);
 }
 

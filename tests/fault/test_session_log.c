@@ -212,6 +212,7 @@ static void the_refused_get_few_lines(void **state)
     fake_hello(&fake, f, "b", 1, &hello);
     fake.fd = -1;
     hello.layout[0]++;
+    snprintf(hello.differs, sizeof hello.differs, "another one");
     listen_for(f, "b has another layout", "nothing else");
     for (int i = 0; i < COMERS; i++)
         say_hello(f, &hello, WEFT_MESSAGE_REFUSE);

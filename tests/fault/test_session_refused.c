@@ -229,24 +229,38 @@ static void another_protocol(void **state)
     const uint64_t bytes = fake_put_hello(message, &hello);
     weft_bytes_put(message + WEFT_MESSAGE_PREFIX + 4, 99, 2);
     fake_send(&fakes[0], message, bytes);
-    hears_protocol(f, "speaks protocol 99, this one 2");
+    hears_protocol(f, "speaks protocol 99, this one 3");
 }
 
-/* The first message of an end of protocol 1, and of one of the protocols from 3 on. */
+/* The first messages of ends of protocol 1 and 2, which are refused by name, and of one of protocols that are to come.
+ */
 static void other_ends_of_history(void **state)
 {
     static const uint8_t first[] = {'W', 'E', 'F', 'T', 1, 0, 0, 0, 0, 1, 0, 'b', 0, 0, 0, 0, 0, 0, 0, 0};
-    static const uint8_t later[] = {'W', 'E', 'F', 'T', 9, 0, 0, 0, 2, 3, 0};
+    static const uint8_t second[] = {'W', 'E', 'F', 'T', 2, 0, 0, 0, 2, 2, 0};
+    static const uint8_t later[] = {'W', 'E', 'F', 'T', 9, 0, 0, 0, 2, 4, 0};
+    uint8_t body[WEFT_MESSAGE_MAX], hello[21] = {'W', 'E', 'F', 'T', 2, [17] = 1, [19] = 'b'};
+    uint64_t length;
     fleet *f = *state;
     fake_open(&fakes[0], f);
     fake_say(&fakes[0], WEFT_MESSAGE_HELLO,
              &(weft_out){(uint8_t *)(uintptr_t)first, sizeof first, sizeof first, false});
-    hears_protocol(f, "b speaks protocol 1, this end 2");
+    hears_protocol(f, "b speaks protocol 1, this end 3");
+    fake_close(&fakes[0]);
+    fake_open(&fakes[0], f);
+    fake_say(&fakes[0], WEFT_MESSAGE_HELLO,
+             &(weft_out){(uint8_t *)(uintptr_t)second, sizeof second, sizeof second, false});
+    assert_int_equal(fake_read(&fakes[0], body, &length), WEFT_MESSAGE_GREETING);
+    assert_int_equal(weft_bytes_get(body + 4, 2), 3);
+    assert_int_equal(weft_bytes_get(body + 8, 2), 2); /* the lowest, by which an end of protocol 2 goes on */
+    memcpy(hello + 9, body + 10, 8);
+    fake_say(&fakes[0], WEFT_MESSAGE_HELLO, &(weft_out){hello, sizeof hello, 20, false});
+    hears_protocol(f, "b speaks protocol 2, this end 3");
     fake_close(&fakes[0]);
     fake_open(&fakes[0], f);
     fake_say(&fakes[0], WEFT_MESSAGE_HELLO,
              &(weft_out){(uint8_t *)(uintptr_t)later, sizeof later, sizeof later, false});
-    hears_protocol(f, "speaks protocols 3 to 9, this one 2 to 2");
+    hears_protocol(f, "speaks protocols 4 to 9, this one 3 to 3");
 }
 
 static int setup_impatient(void **state)

@@ -98,6 +98,7 @@ fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool tra
     take_device(f, trainer, rollouts, depth);
     f->blocks = getenv("WEFT_TEST_BLOCKS") != NULL;
     f->layout = fleet_layout(size);
+    f->other = getenv("WEFT_TEST_ORDER") ? fleet_layout_shuffled(f->layout, 4711) : NULL;
     f->bytes = weft_layout_bytes(f->layout);
     f->seed = UINT64_C(20260101);
     f->log = hear;
@@ -130,6 +131,7 @@ void fleet_close(fleet *f)
         free(f->history[i].dense);
     if (f->trainer_device || f->rollout_device)
         deferred_take_back();
+    weft_layout_free(f->other);
     weft_layout_free(f->layout);
     free(f->dense);
     free(f->scratch_dense);
@@ -176,10 +178,9 @@ static void remember(fleet *f)
     f->newest = held.number;
 }
 
-static void model_open(fleet *f, fleet_end *end, unsigned style, bool device)
+static void model_open(fleet *f, fleet_end *end, weft_layout *layout, unsigned style, bool device)
 {
     fleet_model *model = &end->model;
-    weft_layout *layout = f->layout;
     if (f->blocks)
         fleet_model_open_blocks(model, layout, style, end->far);
     else if (end->far)
@@ -188,6 +189,8 @@ static void model_open(fleet *f, fleet_end *end, unsigned style, bool device)
         fleet_model_open_device(model, layout, style);
     else
         fleet_model_open(model, layout, style);
+    if (layout != f->layout)
+        fleet_model_dense_of(model, f->layout);
 }
 
 void fleet_open_trainer(fleet *f)
@@ -206,7 +209,7 @@ void fleet_open_trainer(fleet *f)
 
 void fleet_bind_trainer(fleet *f, const char *attachment)
 {
-    model_open(f, &f->trainer, 0, f->trainer_device);
+    model_open(f, &f->trainer, f->layout, 0, f->trainer_device);
     fleet_model_put(&f->trainer.model, f->dense);
     must(fleet_model_bind(&f->trainer.model, f->trainer.session, attachment, 0), "bind trainer");
     remember(f);
@@ -224,7 +227,7 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
     weft_options options = {.size = sizeof options, .log = f->log, .log_user = end->name, .wants = f->wants};
     options.tells_away = f->tells;
     weft_site *site = fleet_site(f, extra);
-    weft_status status = weft_rollout_open(site, end->name, f->layout, &options, &end->session);
+    weft_status status = weft_rollout_open(site, end->name, f->other ? f->other : f->layout, &options, &end->session);
     weft_site_free(site);
     must(status, "rollout");
 }
@@ -232,7 +235,7 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment)
 {
     fleet_end *end = &f->rollouts[at];
-    model_open(f, end, at + 1, f->rollout_device);
+    model_open(f, end, f->other ? f->other : f->layout, at + 1, f->rollout_device);
     if (start == FLEET_SAME) {
         fleet_model_put(&end->model, f->dense);
     } else if (start == FLEET_OTHER) {

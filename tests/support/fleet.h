@@ -5,7 +5,7 @@
  *
  * WEFT_TEST_DEVICE = trainer, rollouts or both gives these ends the deferred backend (deferred.h), of a depth of
  * WEFT_TEST_DEPTH (8). The trainer's shadow is as WEFT_TEST_SHADOW says (host). With WEFT_TEST_BLOCKS all ends bind by
- * blocks with strides. */
+ * blocks with strides. With WEFT_TEST_ORDER rollouts have the tensors in another order than the trainer. */
 #ifndef WEFT_TESTS_FLEET_H
 #define WEFT_TESTS_FLEET_H
 
@@ -91,6 +91,7 @@ typedef struct fleet {
     bool wants;                          /* rollouts that open from now on name their versions */
     bool tells;                          /* rollouts that open from now on report that the trainer is away */
     bool blocks;                         /* ends that bind from now on do so by blocks with strides */
+    weft_layout *other; /* layout of rollouts that open from now on, which the fleet frees; NULL: the trainer's */
     /* Gets the trainer's lines, with the fleet; NULL: no call. Set it before the trainer starts. */
     void (*heard)(void *f, weft_log_level level, const char *line);
     weft_log_fn log; /* of ends that open; its user is the end's name. NULL: standard error */
@@ -103,6 +104,10 @@ void fleet_sleep_ms(uint32_t ms);
 
 /* ---- fleet_model.c */
 weft_layout *fleet_layout(fleet_size size);
+/* The same tensors in another order. */
+weft_layout *fleet_layout_shuffled(const weft_layout *layout, uint64_t seed);
+/* From now on dense bytes are those of a layout with the same tensors in another order. */
+void fleet_model_dense_of(fleet_model *model, const weft_layout *layout);
 /* Scatters the layout over memory; each `style` cuts and orders the pieces in another way (0: whole tensors). */
 void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style);
 /* The same, over memory of the deferred device. */

@@ -55,6 +55,34 @@ weft_layout *fleet_layout(fleet_size size)
     return layout;
 }
 
+weft_layout *fleet_layout_shuffled(const weft_layout *layout, uint64_t seed)
+{
+    weft_tensor tensors[32];
+    weft_layout *shuffled = NULL;
+    for (uint64_t t = 0; t < layout->count; t++) {
+        const uint64_t at = fleet_below(&seed, t + 1);
+        tensors[t] = tensors[at];
+        tensors[at] = layout->entries[t].tensor;
+    }
+    if (weft_layout_create(tensors, layout->count, &shuffled) != WEFT_OK)
+        abort();
+    return shuffled;
+}
+
+void fleet_model_dense_of(fleet_model *model, const weft_layout *layout)
+{
+    uint64_t own = 0;
+    for (uint64_t t = 0; t < model->layout->count; t++) {
+        const uint64_t there = fleet_tensor_at(layout, model->layout->entries[t].tensor.name);
+        for (uint64_t i = 0; i < model->piece_count; i++)
+            if (model->pieces[i].tensor == t)
+                model->places[i] += there - own;
+        if (model->blocks)
+            model->blocks->offsets[t] = there;
+        own += model->layout->entries[t].bytes;
+    }
+}
+
 /* Elements in the next piece of a tensor that has `left` more: a multiple of 4 fills whole bytes for every dtype. */
 static uint64_t piece_elements(unsigned style, uint64_t left, uint64_t *seed)
 {

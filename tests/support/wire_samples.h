@@ -50,8 +50,8 @@ typedef union sample_any {
     uint64_t word;
 } sample_any;
 
-static const weft_wire_knock sample_knock = {2, 773};
-static const weft_wire_greeting sample_greeting = {2, 773, UINT64_C(0xe1e2e3e4e5e6e7e8)};
+static const weft_wire_knock sample_knock = {3, 773};
+static const weft_wire_greeting sample_greeting = {3, 773, UINT64_C(0xe1e2e3e4e5e6e7e8)};
 static const weft_wire_hello sample_hello = {
     .nonce = UINT64_C(0xe1e2e3e4e5e6e7e8),
     .name = "r0",
@@ -80,6 +80,7 @@ static const weft_wire_hello sample_hello = {
     .encoded_bytes = 32u << 20};
 static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7e9),
                                                .name = "r1",
+                                               .differs = "'w' is F32 in r1 and BF16 in the trainer",
                                                .incarnation = UINT64_C(0x4041424344454648),
                                                .layout = SAMPLE_LAYOUT,
                                                .provider = "shm",
