@@ -183,6 +183,16 @@ function(weft_blocks_test name)
     set_tests_properties(${test} PROPERTIES TIMEOUT 1500)
 endfunction()
 
+# Sessions whose rollouts have the tensors in another order than the trainer: only with WEFT_FULL=1, since
+# fault.session_order is the short form.
+function(weft_order_test name)
+    set(test fault.session_${name}.order)
+    add_test(NAME ${test} COMMAND bash -c "test -z \"$WEFT_FULL\" || exec $<TARGET_FILE:test_fault_session_${name}>")
+    weft_test_properties(${test} fault)
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT WEFT_TEST_ORDER=1)
+    set_tests_properties(${test} PROPERTIES TIMEOUT 1500)
+endfunction()
+
 # Sessions on the deferred backend (tests/support/deferred.h) instead of the host's, at both ends or one: only with
 # WEFT_FULL=1, since fault.session_device is the short form.
 function(weft_device_test name ends shadow)
@@ -203,6 +213,10 @@ if(NOT WEFT_SANITIZE STREQUAL "thread")
     endforeach()
     foreach(name lossless atomic repair planes bridge bridge_tight relay eager join journal levels)
         weft_blocks_test(${name})
+    endforeach()
+    foreach(name lossless atomic planes bridge bridge_tight relay relay_sources sources eager join journal levels query
+            steady unbind want)
+        weft_order_test(${name})
     endforeach()
 endif()
 

@@ -173,9 +173,9 @@ weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_
     joint->several = given.source_count > 0;
     joint->wishes.named = given.wants;
     weft_log_sink *before = weft_log_enter(&made->sink);
-    status = weft_joint_keep(joint, &given);
+    status = joint->several ? open_ends(joint, &row, &given, hooks) : open_end(joint, &row, hooks);
     if (status == WEFT_OK)
-        status = joint->several ? open_ends(joint, &row, &given, hooks) : open_end(joint, &row, hooks);
+        status = weft_joint_keep(joint, &given);
     made->rollout = joint->ends[0];
     weft_log_enter(before);
     if (status != WEFT_OK)

@@ -60,6 +60,7 @@ static uint32_t answer_to(fleet *f, fleet_fake *fake, const char *name, uint64_t
     fake_open(fake, f);
     fake_hello(fake, f, name, 1, &hello);
     hello.layout[0] ^= flaw;
+    snprintf(hello.differs, sizeof hello.differs, "%s", flaw ? "other tensors" : "");
     fake_send_hello(fake, &hello);
     uint32_t type = fake_read(fake, body, &length);
     if (type == WEFT_MESSAGE_REFUSE)

@@ -45,6 +45,19 @@ static int setup(void **state)
     return 0;
 }
 
+/* Every source and every rank has the tensors in an order of its own. */
+static int setup_orders(void **state)
+{
+    const int code = setup(state);
+    source_run_end(&w);
+    source_shuffle(&w);
+    do {
+        source_run_end(&w);
+        source_run_begin(&w, 3, 5);
+    } while (!w.sources[0].session || !w.sources[1].session || !w.sources[2].session);
+    return code;
+}
+
 static int teardown(void **state)
 {
     (void)state;
@@ -682,9 +695,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_does_not_cover_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(no_attachment, setup, teardown),
         cmocka_unit_test_setup_teardown(all_sources_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_sources_or_none, setup_orders, teardown),
         cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup_orders, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired_by_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(rot_is_repaired_by_name, setup_orders, teardown),
         cmocka_unit_test_setup_teardown(a_repair_waits_for_the_caller, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired_at_a_join, setup, teardown),
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
@@ -699,6 +715,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_engine_slower_than_the_journals_is_not_starved, setup, teardown),
         cmocka_unit_test_setup_teardown(a_name_brings_a_new_view_once_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_are_bound_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(weights_are_bound_again, setup_orders, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_dies_is_named_and_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(each_source_is_described, setup, teardown),
     };

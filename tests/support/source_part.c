@@ -82,6 +82,20 @@ void part_add(part *p, weft_slice slice)
     p->slices[p->count++] = slice;
 }
 
+static uint64_t number_of(const part *p, uint64_t tensor)
+{
+    return p->order ? p->order->number[tensor] : tensor;
+}
+
+const weft_slice *part_names(const part *p, const part *of, weft_slice slices[SLICES])
+{
+    for (uint64_t i = 0; i < of->count; i++) {
+        slices[i] = of->slices[i];
+        slices[i].tensor = number_of(p, slices[i].tensor);
+    }
+    return slices;
+}
+
 void part_blocks(const source_world *w, const part *p, weft_block blocks[SLICES])
 {
     for (uint64_t i = 0; i < p->count; i++) {
@@ -89,6 +103,7 @@ void part_blocks(const source_world *w, const part *p, weft_block blocks[SLICES]
         const uint64_t at =
             own_at(w, slice->tensor) + bytes_of(w, slice->tensor, slice->row * whole.columns + slice->column);
         blocks[i] = (weft_block){.slice = *slice, .data = p->dense + at};
+        blocks[i].slice.tensor = number_of(p, slice->tensor);
         if (slice->columns != whole.columns)
             blocks[i].row[0] = (weft_stride){slice->rows, bytes_of(w, slice->tensor, whole.columns)};
     }

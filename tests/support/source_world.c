@@ -133,15 +133,18 @@ void source_open(source_world *w, unsigned i)
     source *s = &w->sources[i];
     char listen[128];
     weft_options options = {.size = sizeof options, .log = hear, .log_user = s->listen};
+    weft_slice slices[SLICES];
+    s->has.order = w->orders[i].layout ? &w->orders[i] : NULL;
     options.first_version = s->published;
     options.incarnation = ++w->incarnation;
-    options.slices = s->has.slices;
+    options.slices = part_names(&s->has, &s->has, slices);
     options.slice_count = s->has.count;
     options.run = w->run;
     options.source = w->store ? i : 0;
     snprintf(listen, sizeof listen, "trainer.listen=%s", s->listen[0] ? s->listen : "127.0.0.1:0");
     weft_site *site = w->store ? stored_site(w) : load_site(w, listen);
-    source_must(w, weft_trainer_open(site, w->layout, &options, &s->session), "source");
+    source_must(w, weft_trainer_open(site, s->has.order ? s->has.order->layout : w->layout, &options, &s->session),
+                "source");
     weft_site_free(site);
     part_put(w, &s->has, source_find(w, w->run, s->published)->dense);
 }
@@ -296,22 +299,26 @@ void source_rank_open(source_world *w, unsigned i, const char *override, bool em
 {
     rank *r = &w->ranks[i];
     weft_trainer_source sources[SOURCES];
+    weft_slice slices[SLICES], contributed[SOURCES][SLICES];
     char name[16];
     uint32_t count = 0;
+    r->has.order = w->orders[SOURCES + i].layout ? &w->orders[SOURCES + i] : NULL;
     snprintf(name, sizeof name, "rank%u", i);
     for (unsigned s = 0; s < w->source_count; s++)
         if (w->sources[s].has.count > 0)
-            sources[count++] =
-                (weft_trainer_source){w->sources[s].listen, w->sources[s].has.slices, w->sources[s].has.count};
+            sources[count++] = (weft_trainer_source){
+                w->sources[s].listen, part_names(&r->has, &w->sources[s].has, contributed[s]), w->sources[s].has.count};
     weft_options options = {.size = sizeof options, .log = hear, .log_user = "rank"};
     options.incarnation = ++w->incarnation;
-    options.slices = r->has.slices;
+    options.slices = part_names(&r->has, &r->has, slices);
     options.slice_count = r->has.count;
     options.sources = sources;
     options.source_count = count;
     options.wants = r->named;
     weft_site *site = load_site(w, override);
-    source_must(w, weft_rollout_open(site, name, w->layout, &options, &r->session), "rollout");
+    source_must(w,
+                weft_rollout_open(site, name, r->has.order ? r->has.order->layout : w->layout, &options, &r->session),
+                "rollout");
     weft_site_free(site);
     part_bind(w, &r->has, r->session, empty ? WEFT_BIND_EMPTY : 0);
 }
@@ -363,6 +370,18 @@ void source_world_open(source_world *w, uint64_t seed)
     weft_site_cuts(site, cuts);
     source_must(w, weft_cells_open(w->layout, cuts, (uint32_t)site->cut_count, &w->cells), "cells");
     weft_site_free(site);
+    if (getenv("WEFT_TEST_ORDER"))
+        source_shuffle(w);
+}
+
+void source_shuffle(source_world *w)
+{
+    if (w->orders[0].layout)
+        return;
+    for (unsigned i = 0; i < SOURCES + RANKS; i++) {
+        w->orders[i].layout = fleet_layout_shuffled(w->layout, w->seed + i);
+        source_must(w, weft_layout_match(w->layout, w->orders[i].layout, w->orders[i].number), "orders");
+    }
 }
 
 void source_relay_begin(source_world *w, unsigned relays)
@@ -390,6 +409,8 @@ void source_world_close(source_world *w)
     for (unsigned i = 0; i < w->history_count; i++)
         free(w->history[i].dense);
     weft_cells_close(&w->cells);
+    for (unsigned i = 0; i < SOURCES + RANKS; i++)
+        weft_layout_free(w->orders[i].layout);
     weft_layout_free(w->layout);
     free(w->dense);
     site_scratch_close(&w->scratch);

@@ -15,11 +15,20 @@
 #define SLICES  96u
 #define HISTORY 256u
 
+#define TENSORS 32u
+
+/* An order of the tensors that one process has. */
+typedef struct source_order {
+    weft_layout *layout;
+    uint64_t number[TENSORS]; /* of each tensor of the world's layout */
+} source_order;
+
 /* The part of the model that one process has, in a dense model of its own where all else is a canary. */
 typedef struct part {
     weft_slice slices[SLICES];
     uint64_t count;
     uint8_t *dense;
+    const source_order *order; /* by which the process names tensors; NULL: the world's */
 } part;
 
 typedef struct source {
@@ -45,7 +54,8 @@ typedef struct version {
 
 typedef struct source_world {
     uint64_t seed, first_seed, rounds, incarnation;
-    _Atomic uint64_t now_ns; /* threads of a store read it */
+    source_order orders[SOURCES + RANKS]; /* without layouts: all have the world's order */
+    _Atomic uint64_t now_ns;              /* threads of a store read it */
     weft_clock clock;
     site_scratch scratch;
     weft_layout *layout;
@@ -70,6 +80,8 @@ uint64_t source_below(source_world *w, uint64_t limit);
 /* Opens a world without sessions. */
 void source_world_open(source_world *w, uint64_t seed);
 void source_world_close(source_world *w);
+/* Gives each process that opens from now on an order of its own. */
+void source_shuffle(source_world *w);
 /* The first ranks that open from now on are relays, each behind the one before. The others come through the last. */
 void source_relay_begin(source_world *w, unsigned relays);
 
@@ -83,6 +95,8 @@ void part_bind(const source_world *w, const part *p, weft_session *session, uint
 /* Writes a block for each slice. */
 void part_blocks(const source_world *w, const part *p, weft_block blocks[SLICES]);
 void part_add(part *p, weft_slice slice);
+/* Writes slices by the part's numbers, and returns them. */
+const weft_slice *part_names(const part *p, const part *of, weft_slice slices[SLICES]);
 /* Gives a part the bits of a dense model; tells whether it has them, and whether nothing beside it was written. */
 void part_put(const source_world *w, part *p, const uint8_t *dense);
 bool part_has(const source_world *w, const part *p, const uint8_t *dense);
