@@ -973,23 +973,26 @@ typedef struct weft_apply_info {
 
 /* Moves weights from the update's base to its target, in place, every tensor or none.
  *
- * weft decodes all of the update and proves the target's digest before it writes a bit.
+ * weft decodes all of the update and proves the target's digest before it writes a bit. A layout whose tensors have
+ * another order than the update's is matched by name, if the update is `named`.
  *
  * pieces  the base's weights, as for weft_bind
  * work    NULL for one thread and 1 GiB
  * info    receives the figures, or NULL
  * Threads: any; nobody else may use the weights before the call returns. Blocks: for a pass over the weights, which
  * proves the base.
- * Errors: WEFT_E_BASE (the weights are not the base), WEFT_E_LAYOUT (the layout differs), WEFT_E_TARGET (the changes do
- * not lead to the target), WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_BUDGET (the changes need more than memory_bytes: use
- * weft_update_rewrite), WEFT_E_MEMORY, the errors of source and progress. The weights are untouched after any error. */
+ * Errors: WEFT_E_BASE (the weights are not the base), WEFT_E_LAYOUT (the tensors differ: the text names the first, or
+ * says that the update has no names), WEFT_E_TARGET (the changes do not lead to the target), WEFT_E_CORRUPT,
+ * WEFT_E_CHECK, WEFT_E_BUDGET (the changes need more than memory_bytes: use weft_update_rewrite), WEFT_E_MEMORY, the
+ * errors of source and progress. The weights are untouched after any error. */
 WEFT_API weft_status weft_update_apply(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                        uint64_t count, const weft_work *work, weft_apply_info *info);
 
 /* Writes the target to a sink: every tensor's bytes in layout order, nothing in between.
  *
  * The base is only read. The sink gets nothing before base and target are proved. The memory needed does not depend on
- * the number of changes. All else is as for weft_update_apply. Blocks: for two passes over the weights. */
+ * the number of changes. The layout is the update's, in its order, because the bytes come in that. All else is as for
+ * weft_update_apply. Blocks: for two passes over the weights. */
 WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                          uint64_t count, const weft_work *work, const weft_sink *sink,
                                          weft_apply_info *info);
@@ -1143,7 +1146,9 @@ typedef struct weft_store_info {
  *
  * Weights of a version of the store go forward by its updates, or back by the same updates, inverted. All other weights
  * are overwritten from an anchor. Each file is proved before a weight changes. Where a file is damaged, another way is
- * taken. After an error the weights may be those of a version on the way, or of none.
+ * taken. After an error the weights may be those of a version on the way, or of none. A layout whose tensors have
+ * another order than the version's is matched by name, but for versions of cells (cuts, several sources), which take
+ * the order of weft_store_layout.
  *
  * version  run and number; run 0: the last run that has the number
  * pieces   weights, as for weft_bind
@@ -1182,7 +1187,7 @@ typedef struct weft_store_put_options {
  *
  * An anchor is due at the first number of each `anchors` numbers, and without a base. A reader sees the version as soon
  * as its first file is whole. If the update is written and the anchor fails, the version is there, and the next version
- * gets an anchor.
+ * gets an anchor. A version has the order of tensors that its base has in the store, whatever order `layout` has.
  *
  * base    weights of the base, or NULL with base_count 0
  * target  weights of the new version

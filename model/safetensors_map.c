@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "layout/layout.h"
+#include "layout/layout_match.h"
 
 typedef unsigned long long ull;
 
@@ -321,6 +321,27 @@ void weft_model_close(weft_model *model)
 const weft_layout *weft_model_layout(const weft_model *model)
 {
     return model->layout;
+}
+
+weft_status weft_model_take_order(weft_model *model, const weft_layout *layout, const char *theirs)
+{
+    const weft_layout *own = model->layout;
+    weft_piece *pieces = NULL, *placed;
+    if (own->hash[0] == layout->hash[0] && own->hash[1] == layout->hash[1])
+        return WEFT_OK;
+    const weft_match_side mine = weft_match_layout("it", own), other = weft_match_layout(theirs, layout);
+    weft_status status = weft_match_pieces(&mine, &other, model->pieces, own->count, &pieces);
+    placed = status == WEFT_OK ? weft_mem_take(own->count + 1, sizeof *placed) : NULL;
+    for (uint64_t i = 0; placed && i < own->count; i++)
+        placed[pieces[i].tensor] = pieces[i];
+    weft_mem_give(pieces);
+    if (!placed)
+        return status == WEFT_OK ? weft_fail_quiet(WEFT_E_MEMORY, "no memory for an order") : status;
+    weft_mem_give(model->pieces);
+    model->pieces = placed;
+    weft_layout_free(model->layout);
+    model->layout = weft_layout_hold((weft_layout *)(uintptr_t)layout); /* only its count of references moves */
+    return WEFT_OK;
 }
 
 const weft_piece *weft_model_pieces(const weft_model *model, uint64_t *count)

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/layout.h"
+#include "scatter.h"
 
 typedef unsigned long long ull;
 
@@ -25,6 +26,7 @@ struct weft_model_output {
     weft_earlier earlier; /* or still equal to this one, with nothing written */
     uint64_t shard;       /* its number; shards.count: all are done */
     uint64_t left;        /* bytes of its data still to come */
+    weft_scatter scatter; /* all shards, where tensors come in another order than the headers have */
 };
 
 static weft_status no_memory(void)
@@ -43,11 +45,10 @@ static char *inside(const weft_model_output *output, const char *name)
 
 /* ---- shards */
 
-static weft_status file_begin(weft_model_output *output)
+static weft_status file_begin(const weft_model_output *output, const weft_shard *shard, weft_file *file)
 {
-    const weft_shard *shard = &output->shards.items[output->shard];
     char *path = output->folder ? inside(output, shard->name) : output->path;
-    weft_status status = path ? weft_file_begin(&output->file, path) : no_memory();
+    weft_status status = path ? weft_file_begin(file, path) : no_memory();
     if (output->folder)
         weft_mem_give(path);
     return status;
@@ -56,7 +57,7 @@ static weft_status file_begin(weft_model_output *output)
 /* The shard is another than the earlier one: what was equal is written now. */
 static weft_status shard_part(weft_model_output *output)
 {
-    weft_status status = file_begin(output);
+    weft_status status = file_begin(output, &output->shards.items[output->shard], &output->file);
     if (status == WEFT_OK)
         status = weft_earlier_copy(&output->earlier, &output->file);
     weft_earlier_close(&output->earlier);
@@ -79,7 +80,7 @@ static weft_status shard_begin(weft_model_output *output)
     const weft_shard *shard = &output->shards.items[output->shard];
     output->left = shard->data_bytes;
     weft_earlier_open(output->before, shard->name, shard->header_bytes + shard->data_bytes, &output->earlier);
-    weft_status status = output->earlier.file >= 0 ? WEFT_OK : file_begin(output);
+    weft_status status = output->earlier.file >= 0 ? WEFT_OK : file_begin(output, shard, &output->file);
     return status == WEFT_OK ? shard_put(output, shard->header, shard->header_bytes) : status;
 }
 
@@ -97,6 +98,18 @@ static weft_status shard_finish(weft_model_output *output)
             return WEFT_OK;
     }
     return status == WEFT_OK ? weft_file_finish(&output->file) : status;
+}
+
+static weft_status scatter_begin(weft_model_output *output)
+{
+    weft_status status = WEFT_OK;
+    for (uint64_t s = 0; s < output->shards.count && status == WEFT_OK; s++) {
+        const weft_shard *shard = &output->shards.items[s];
+        status = file_begin(output, shard, &output->scatter.files[s]);
+        if (status == WEFT_OK)
+            status = weft_file_put(&output->scatter.files[s], shard->header, shard->header_bytes);
+    }
+    return status;
 }
 
 /* A single file is put in its place by finish alone. */
@@ -210,17 +223,13 @@ static weft_status folder_begin(weft_model_output *output)
     return output->shards.index_name ? index_put(output) : WEFT_OK;
 }
 
-/* The attachment describes exactly the layout's tensors, in its order. */
-static weft_status shards_fit(const weft_model_output *output, const weft_layout *layout)
+/* The attachment describes exactly the layout's tensors, in its order or in another. */
+static weft_status shards_fit(weft_model_output *output, const weft_layout *layout)
 {
-    uint64_t wanted[2], given[2];
-    weft_layout_hash(layout, wanted);
-    weft_layout_hash(output->shards.layout, given);
+    const uint64_t *wanted = layout->hash, *given = output->shards.layout->hash;
     if (wanted[0] == given[0] && wanted[1] == given[1])
         return WEFT_OK;
-    return weft_fail(WEFT_E_LAYOUT,
-                     "the header (%llu tensors) does not describe the model's %llu tensors in their order",
-                     (ull)output->shards.layout->count, (ull)layout->count);
+    return weft_scatter_open(&output->scatter, layout, &output->shards);
 }
 
 static weft_status output_begin(weft_model_output *output, const weft_layout *layout, const void *attachment,
@@ -243,6 +252,8 @@ static weft_status output_begin(weft_model_output *output, const weft_layout *la
     }
     if (status == WEFT_OK && output->shards.items[0].name)
         status = folder_begin(output);
+    if (status == WEFT_OK && output->scatter.places)
+        return scatter_begin(output);
     if (status == WEFT_OK)
         status = shard_begin(output);
     return status == WEFT_OK ? shards_step(output) : status;
@@ -291,7 +302,8 @@ static weft_status put(weft_model_output *output, const uint8_t *data, uint64_t 
 
 weft_status weft_model_output_write(weft_model_output *output, const void *data, uint64_t bytes)
 {
-    weft_status status = put(output, data, bytes);
+    weft_status status =
+        output->scatter.places ? weft_scatter_write(&output->scatter, data, bytes) : put(output, data, bytes);
     if (status != WEFT_OK)
         weft_fail_about("%s", output->path);
     return status;
@@ -309,11 +321,17 @@ static weft_status folder_finish(weft_model_output *output)
 
 weft_status weft_model_output_finish(weft_model_output *output)
 {
-    weft_status status;
-    if (output->left > 0)
-        status = weft_fail(WEFT_E_LAYOUT, "%llu bytes of its tensors are missing", (ull)output->left);
-    else
-        status = output->folder ? folder_finish(output) : weft_file_finish(&output->file);
+    const bool scattered = output->scatter.places;
+    const uint64_t left = scattered ? weft_scatter_left(&output->scatter) : output->left;
+    weft_status status = WEFT_OK;
+    if (left > 0)
+        status = weft_fail(WEFT_E_LAYOUT, "%llu bytes of its tensors are missing", (ull)left);
+    else if (scattered)
+        status = weft_scatter_finish(&output->scatter);
+    else if (!output->folder)
+        status = weft_file_finish(&output->file);
+    if (status == WEFT_OK && output->folder)
+        status = folder_finish(output);
     if (status != WEFT_OK)
         weft_fail_about("%s", output->path);
     return status;
@@ -339,6 +357,7 @@ void weft_model_output_close(weft_model_output *output)
         return;
     weft_file_drop(&output->file);
     weft_earlier_close(&output->earlier);
+    weft_scatter_close(&output->scatter);
     if (output->folder)
         folder_remove(output);
     weft_shards_close(&output->shards);

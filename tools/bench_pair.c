@@ -81,7 +81,7 @@ static weft_status models_read(models *m, const char *before, const char *after)
     if (status == WEFT_OK)
         status = weft_model_open(after, 0, &m->after);
     if (status == WEFT_OK)
-        status = weft_offline_same_layout(m->before, m->after, after);
+        status = weft_offline_take_order(m->after, weft_model_layout(m->before), after, "the first model");
     if (status == WEFT_OK)
         status = images_open(m->pair, weft_model_layout(m->before));
     const weft_model *both[] = {m->before, m->after};

@@ -25,7 +25,7 @@ static weft_status open_all(diff *d)
     if (status == WEFT_OK)
         status = weft_model_open(d->args->words[1], 0, &d->target);
     if (status == WEFT_OK)
-        status = weft_offline_same_layout(d->base, d->target, d->args->words[1]);
+        status = weft_offline_take_order(d->target, weft_model_layout(d->base), d->args->words[1], "the base");
     if (status == WEFT_OK)
         status = weft_offline_wanted();
     return status == WEFT_OK ? weft_offline_begin(&d->file, d->args->output, &d->phase) : status;

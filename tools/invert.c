@@ -20,6 +20,8 @@ static weft_status open_all(invert *v)
     weft_status status = weft_update_open_path(v->args->words[0], &v->update);
     if (status == WEFT_OK && v->args->base)
         status = weft_model_open(v->args->base, 0, &v->base);
+    if (status == WEFT_OK && v->base)
+        status = weft_offline_fits(v->update, v->base, v->args->base);
     if (status == WEFT_OK)
         status = weft_offline_wanted();
     return status == WEFT_OK ? weft_offline_begin(&v->file, v->args->output, &v->phase) : status;

@@ -23,6 +23,8 @@ static weft_status open_all(merge *m)
         status = weft_update_open_path(m->args->words[m->count], &m->updates[m->count]);
     if (status == WEFT_OK && m->args->base)
         status = weft_model_open(m->args->base, 0, &m->base);
+    if (status == WEFT_OK && m->base)
+        status = weft_offline_fits(m->updates[0], m->base, m->args->base);
     if (status == WEFT_OK)
         status = weft_offline_wanted();
     return status == WEFT_OK ? weft_offline_begin(&m->file, m->args->output, &m->phase) : status;

@@ -51,28 +51,33 @@ void weft_offline_bar_end(weft_offline_bar *bar)
 
 /* ---- models */
 
-weft_status weft_offline_same_layout(const weft_model *a, const weft_model *b, const char *path)
+weft_status weft_offline_take_order(weft_model *model, const weft_layout *layout, const char *path, const char *theirs)
 {
-    uint64_t have[2], want[2];
-    weft_layout_hash(weft_model_layout(a), want);
-    weft_layout_hash(weft_model_layout(b), have);
-    if (have[0] == want[0] && have[1] == want[1])
-        return WEFT_OK;
-    return weft_weights_differ(path, weft_model_layout(a), weft_model_layout(b));
+    const weft_status status = weft_model_take_order(model, layout, theirs);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", path);
+    return status;
 }
 
-weft_status weft_offline_fits(weft_update_file *update, const weft_model *model, const char *path)
+weft_status weft_offline_fits(weft_update_file *update, weft_model *model, const char *path)
 {
     weft_update_header header = {.size = sizeof header};
+    const weft_layout *layout;
     uint64_t have[2];
+    int named;
     weft_status status = weft_update_describe(update, &header);
     weft_layout_hash(weft_model_layout(model), have);
     if (status != WEFT_OK || (header.layout[0] == have[0] && header.layout[1] == have[1]))
         return status;
-    return weft_fail_quiet(WEFT_E_LAYOUT,
-                           "%s: the update is for a layout with hash %016" PRIx64 "%016" PRIx64
-                           ", the model has %016" PRIx64 "%016" PRIx64,
-                           path, header.layout[1], header.layout[0], have[1], have[0]);
+    status = weft_update_layout(update, &layout, &named);
+    if (status == WEFT_OK && named)
+        return weft_offline_take_order(model, layout, path, "the update");
+    return status != WEFT_OK ? status
+                             : weft_fail_quiet(WEFT_E_LAYOUT,
+                                               "%s: the update has no names (--names never), and its layout's hash is "
+                                               "not the model's: other tensors, or the same in another order, which "
+                                               "cannot be matched without names",
+                                               path);
 }
 
 weft_status weft_offline_guarded(const weft_model *const *models, size_t count, weft_status (*body)(void *user),

@@ -23,13 +23,13 @@ weft_work weft_offline_work(const weft_args *args, const char *what, weft_offlin
 /* Wipes the line that the bar drew; for before anything else is printed. */
 void weft_offline_bar_end(weft_offline_bar *bar);
 
-/* Whether two models have one layout; `b` was read from `path`. Errors: WEFT_E_LAYOUT, naming the first tensor that
- * differs. */
-weft_status weft_offline_same_layout(const weft_model *a, const weft_model *b, const char *path);
+/* Gives the model read from `path` the order of a layout with the same tensors; `theirs` says what has that layout.
+ * Errors: WEFT_E_LAYOUT, naming the first tensors that differ; WEFT_E_MEMORY. */
+weft_status weft_offline_take_order(weft_model *model, const weft_layout *layout, const char *path, const char *theirs);
 
-/* Whether the update is for the layout of the model read from `path`. Errors: WEFT_E_LAYOUT, naming that; those of
+/* Gives the model read from `path` the order of the update's layout. Errors: as weft_offline_take_order, those of
  * weft_update_describe. */
-weft_status weft_offline_fits(weft_update_file *update, const weft_model *model, const char *path);
+weft_status weft_offline_fits(weft_update_file *update, weft_model *model, const char *path);
 
 /* Works on models (none is allowed) under their guard. A model that is another than at open decides, whatever the body
  * made of it. Errors: WEFT_E_FILE, naming the file that changed; the body's. */

@@ -104,7 +104,8 @@ static weft_status put_run(put *p)
     if (p->options.base.run)
         status = base_take(p);
     if (status == WEFT_OK && p->base.model)
-        status = weft_offline_same_layout(p->base.model, p->model, p->args->words[1]);
+        status =
+            weft_offline_take_order(p->model, weft_model_layout(p->base.model), p->args->words[1], "the last version");
     if (status == WEFT_E_LAYOUT)
         p->phase = WEFT_TOOL_INPUT;
     const weft_model *model = p->model;

@@ -111,51 +111,14 @@ weft_status weft_weights_open(const char *path, weft_weights *weights)
     return status == WEFT_OK ? weft_weights_fill(path, weights) : status;
 }
 
-static void tensor_text(const weft_layout *layout, uint64_t index, char *text, size_t capacity)
-{
-    weft_tensor tensor;
-    if (index >= weft_layout_count(layout) || weft_layout_tensor(layout, index, &tensor) != WEFT_OK) {
-        snprintf(text, capacity, "nothing");
-        return;
-    }
-    size_t used = (size_t)snprintf(text, capacity, "'%.200s' %s [", tensor.name, weft_dtype_find(tensor.dtype)->name);
-    for (uint32_t i = 0; i < tensor.rank && used < capacity; i++)
-        used +=
-            (size_t)snprintf(text + used, capacity - used, "%s%llu", i ? "," : "", (unsigned long long)tensor.shape[i]);
-    if (used < capacity)
-        snprintf(text + used, capacity - used, "]");
-}
-
-weft_status weft_weights_differ(const char *path, const weft_layout *bound, const weft_layout *file)
-{
-    char want[512], have[512];
-    uint64_t count =
-        weft_layout_count(bound) > weft_layout_count(file) ? weft_layout_count(bound) : weft_layout_count(file);
-    for (uint64_t i = 0; i < count; i++) {
-        tensor_text(bound, i, want, sizeof want);
-        tensor_text(file, i, have, sizeof have);
-        if (strcmp(want, have) != 0)
-            return weft_fail_quiet(
-                WEFT_E_LAYOUT,
-                "%s: another layout: tensor %llu is %s, but %s in the first model; use checkpoints of "
-                "one model only",
-                path, (unsigned long long)i, have, want);
-    }
-    return weft_fail_quiet(WEFT_E_LAYOUT, "%s: another layout than the first model", path);
-}
-
 weft_status weft_weights_load(weft_weights *weights, const char *path)
 {
     weft_model *file = NULL;
     weft_status status = weft_model_open(path, 0, &file);
     if (status != WEFT_OK)
         return status;
-    uint64_t have[2], want[2];
-    weft_layout_hash(weft_model_layout(file), have);
-    weft_layout_hash(weights->layout, want);
-    if (have[0] != want[0] || have[1] != want[1])
-        status = weft_weights_differ(path, weights->layout, weft_model_layout(file));
-    else
+    status = weft_offline_take_order(file, weights->layout, path, "the first model");
+    if (status == WEFT_OK)
         status = copy_file(file, path, weights);
     weft_model_close(file);
     return status;

@@ -56,10 +56,6 @@ weft_status weft_weights_save_at(const weft_weights *weights, const void *header
 /* Whether what weft_weights_save would write, a file or a folder, could take the path's place. Errors: WEFT_E_FILE. */
 weft_status weft_weights_save_check(const weft_weights *weights, const void *header, uint64_t bytes, const char *path);
 
-/* Says which tensor of the file at `path` is the first to differ from those of the first model. Returns WEFT_E_LAYOUT.
- */
-weft_status weft_weights_differ(const char *path, const weft_layout *bound, const weft_layout *file);
-
 void weft_weights_close(weft_weights *weights);
 
 #endif

@@ -130,6 +130,16 @@ weft_status weft_file_begin(weft_file *file, const char *path)
     return weft_fail(WEFT_E_MEMORY, "no memory for a file name");
 }
 
+static weft_status not_written(void)
+{
+    if (errno == EFAULT) /* how a shrunken mapping shows itself to the kernel */
+        return weft_fail(WEFT_E_FILE, "not written: the model file was cut short while it was read");
+    return weft_fail(WEFT_E_FILE, "cannot be written: %s%s", strerror(errno),
+                     errno == ENOSPC || errno == EFBIG || errno == EDQUOT
+                         ? "; nothing was changed; free some space or choose another place"
+                         : "");
+}
+
 weft_status weft_file_put(weft_file *file, const void *data, uint64_t bytes)
 {
     const uint8_t *from = data;
@@ -137,15 +147,25 @@ weft_status weft_file_put(weft_file *file, const void *data, uint64_t bytes)
         ssize_t put = write(file->descriptor, from, bytes < WRITE_MAX ? bytes : WRITE_MAX);
         if (put < 0 && errno == EINTR)
             continue;
-        if (put < 0 && errno == EFAULT) /* how a shrunken mapping shows itself to the kernel */
-            return weft_fail(WEFT_E_FILE, "not written: the model file was cut short while it was read");
         if (put < 0)
-            return weft_fail(WEFT_E_FILE, "cannot be written: %s%s", strerror(errno),
-                             errno == ENOSPC || errno == EFBIG || errno == EDQUOT
-                                 ? "; nothing was changed; free some space or choose another place"
-                                 : "");
+            return not_written();
         from += put;
         bytes -= (uint64_t)put;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_file_put_at(weft_file *file, const void *data, uint64_t bytes, uint64_t offset)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t left = bytes - done;
+        ssize_t put = pwrite(file->descriptor, (const uint8_t *)data + done, left < WRITE_MAX ? left : WRITE_MAX,
+                             (off_t)(offset + done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return not_written();
+        done += (uint64_t)put;
     }
     return WEFT_OK;
 }

@@ -23,6 +23,8 @@ weft_status weft_file_check(const char *path);
 weft_status weft_file_place_check(const char *path);
 /* Appends bytes. Errors: WEFT_E_FILE (the disk is full, or a mapped file that is copied from shrank). */
 weft_status weft_file_put(weft_file *file, const void *data, uint64_t bytes);
+/* Writes bytes at an offset, of a file that is not appended to any more. Errors: as weft_file_put. */
+weft_status weft_file_put_at(weft_file *file, const void *data, uint64_t bytes, uint64_t offset);
 /* Syncs the file, renames it, and syncs the directory. On an error only what had the name before is left. */
 weft_status weft_file_finish(weft_file *file);
 /* The same, but a name that somebody took meanwhile stays as it is. Errors: WEFT_E_STATE (the name is taken). */

@@ -347,6 +347,26 @@ weft_status weft_match_by_name(const weft_match_side *mine, const weft_match_sid
     return status;
 }
 
+weft_status weft_match_pieces(const weft_match_side *mine, const weft_match_side *theirs, const weft_piece *pieces,
+                              uint64_t count, weft_piece **renumbered)
+{
+    char text[WEFT_MATCH_TEXT];
+    uint64_t *order = weft_mem_take(mine->count + 1, sizeof *order);
+    weft_piece *made = count < UINT64_MAX ? weft_mem_take(count + 1, sizeof *made) : NULL;
+    weft_status status = order && made ? weft_match_by_name(mine, theirs, order, text)
+                                       : weft_fail_quiet(WEFT_E_MEMORY, "no memory for %" PRIu64 " pieces", count);
+    for (uint64_t i = 0; status == WEFT_OK && i < count; i++) {
+        made[i] = pieces[i];
+        made[i].tensor = pieces[i].tensor < mine->count ? order[pieces[i].tensor] : pieces[i].tensor;
+    }
+    weft_mem_give(order);
+    if (status == WEFT_OK)
+        *renumbered = made;
+    else
+        weft_mem_give(made);
+    return status;
+}
+
 weft_status weft_layout_match(const weft_layout *layout, const weft_layout *other, uint64_t *order)
 {
     char text[WEFT_MATCH_TEXT];

@@ -25,4 +25,10 @@ weft_match_side weft_match_layout(const char *name, const weft_layout *layout);
 weft_status weft_match_by_name(const weft_match_side *mine, const weft_match_side *theirs, uint64_t *order,
                                char text[WEFT_MATCH_TEXT]);
 
+/* Copies pieces of a layout, by the numbers that another layout of the same tensors has. The caller gives the copy back
+ * with weft_mem_give. `mine` and `theirs` name the two in an error. Errors, all quiet: WEFT_E_LAYOUT (their tensors
+ * differ), WEFT_E_MEMORY. */
+weft_status weft_match_pieces(const weft_match_side *mine, const weft_match_side *theirs, const weft_piece *pieces,
+                              uint64_t count, weft_piece **renumbered);
+
 #endif

@@ -172,6 +172,15 @@ weft_status weft_store_file_layout(weft_store *store, const weft_version *versio
 /* Ends what is under way, so that the store can be closed soon. Any thread. */
 void weft_store_end(weft_store *store);
 
+/* ---- store_order.c: weights whose tensors have another order than the files */
+/* Tells whether a version's files have this layout, as far as it has files. */
+bool weft_store_has_layout(const weft_store *store, uint64_t index, const weft_layout *layout);
+/* Matches pieces of a layout with a version's, which has the same tensors in another order. *stored receives the
+ * version's layout, and *renumbered the pieces by its numbers; the caller gives both back. Errors: WEFT_E_LAYOUT (other
+ * tensors, which the text names), WEFT_E_MEMORY, those of weft_store_file_layout. */
+weft_status weft_store_match(weft_store *store, uint64_t index, const weft_layout *layout, const weft_piece *pieces,
+                             uint64_t count, weft_layout **stored, weft_piece **renumbered);
+
 /* ---- store_way.c: the shortest way to a version */
 
 typedef enum weft_store_act { WEFT_STORE_SET, WEFT_STORE_FORWARD, WEFT_STORE_BACK } weft_store_act;

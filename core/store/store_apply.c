@@ -251,28 +251,21 @@ void weft_store_info_report(const weft_store_info *all, weft_store_info *info)
     info->size = size;
 }
 
-/* Another model's weights are no fault of the store, so no file is looked at for them. */
-static weft_status layout_check(const weft_store *store, uint64_t to, const weft_layout *layout)
-{
-    const weft_store_version *v = &store->versions[to];
-    const weft_store_kind kind = weft_store_has(v, WEFT_STORE_UPDATE) ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR;
-    if (!weft_store_has(v, kind) || memcmp(v->files[kind].layout, layout->hash, sizeof layout->hash) == 0)
-        return WEFT_OK;
-    return weft_fail(WEFT_E_LAYOUT, "%s: version %llu has other tensors than the model", store->name,
-                     (ull)v->version.number);
-}
-
 weft_status weft_store_apply_files(weft_store *store, const weft_version *version, const weft_layout *layout,
                                    const weft_piece *pieces, uint64_t count, const weft_work *work,
                                    weft_store_info *info)
 {
     weft_store_info figures = {0};
+    weft_layout *stored = NULL;
+    weft_piece *renumbered = NULL;
     uint64_t to;
     weft_status status = weft_store_version_find(store, version, &to);
+    if (status == WEFT_OK && !weft_store_has_layout(store, to, layout))
+        status = weft_store_match(store, to, layout, pieces, count, &stored, &renumbered);
     if (status == WEFT_OK)
-        status = layout_check(store, to, layout);
-    if (status == WEFT_OK)
-        status = apply(store, to, layout, pieces, count, work, &figures);
+        status = apply(store, to, stored ? stored : layout, stored ? renumbered : pieces, count, work, &figures);
+    weft_mem_give(renumbered);
+    weft_layout_free(stored);
     if (status != WEFT_OK)
         return status;
     figures.version = store->versions[to].version;

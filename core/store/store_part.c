@@ -8,6 +8,7 @@
 #include "base/mix64.h"
 #include "base/status.h"
 #include "layout/digest.h"
+#include "layout/layout_match.h"
 #include "shard/division.h"
 #include "shard/holding.h"
 #include "shard/share.h"
@@ -123,12 +124,29 @@ static void end_close(end *e)
     weft_update_close(e->like);
 }
 
+/* Says how the models differ. Cells are numbered by the model's order, so that order is the caller's to take. */
+static weft_status other_model(const mover *m, const end *e)
+{
+    const ull number = m->info.version.number;
+    const weft_match_side mine = weft_match_layout("the model", m->model),
+                          theirs = weft_match_layout("it", e->cells->model);
+    char text[WEFT_MATCH_TEXT];
+    weft_status status = weft_match_by_name(&mine, &theirs, NULL, text);
+    if (status == WEFT_E_LAYOUT)
+        weft_fail_about("%s: version %llu", e->store->name, number);
+    return status != WEFT_OK ? status
+                             : weft_fail(WEFT_E_LAYOUT,
+                                         "%s: version %llu has the model's tensors in another order: take the layout "
+                                         "of weft_store_layout, and weights by the numbers of that (weft_layout_match)",
+                                         e->store->name, number);
+}
+
 static weft_status end_open(const mover *m, end *e)
 {
     const ull number = m->info.version.number;
     weft_status status = like_open(e, m->info.version.run);
     if (status == WEFT_OK && memcmp(e->cells->model->hash, m->model->hash, sizeof m->model->hash) != 0)
-        status = weft_fail(WEFT_E_LAYOUT, "%s: version %llu is of another model", e->store->name, number);
+        status = other_model(m, e);
     if (status == WEFT_OK)
         status = end_divide(m, e);
     if (status == WEFT_OK && e->division.layout && e->to == WEFT_STORE_NONE)

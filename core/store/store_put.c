@@ -18,10 +18,12 @@ typedef struct put {
     uint64_t base_count, target_count;
     const weft_store_put_options *options;
     const weft_work *work;
-    uint64_t parent; /* index of the base; WEFT_STORE_NONE: there is none */
-    uint64_t root;   /* root of the base */
-    bool tight;      /* an update of level tight goes beside the other */
-    void *before;    /* attachment of the base */
+    uint64_t parent;                         /* index of the base; WEFT_STORE_NONE: there is none */
+    uint64_t root;                           /* root of the base */
+    bool tight;                              /* an update of level tight goes beside the other */
+    weft_layout *stored;                     /* layout of the parent; NULL: the caller's */
+    weft_piece *stored_base, *stored_target; /* pieces by its numbers */
+    void *before;                            /* attachment of the base */
     uint64_t before_bytes;
     weft_update_info *info;
 } put;
@@ -127,6 +129,26 @@ bool weft_store_anchor_is_due(const weft_store *store, const weft_version *targe
     return last->run != target->run || target->number / store->anchors != last->number / store->anchors;
 }
 
+/* Goes on in the order of tensors that the parent has, because an update leads from one layout to the same. */
+static weft_status order_take(put *p)
+{
+    weft_layout *again = NULL;
+    if (p->parent == WEFT_STORE_NONE || weft_store_has_layout(p->store, p->parent, p->layout))
+        return WEFT_OK;
+    weft_status status =
+        weft_store_match(p->store, p->parent, p->layout, p->base, p->base_count, &p->stored, &p->stored_base);
+    if (status == WEFT_OK)
+        status =
+            weft_store_match(p->store, p->parent, p->layout, p->target, p->target_count, &again, &p->stored_target);
+    weft_layout_free(again);
+    if (status != WEFT_OK)
+        return status;
+    p->layout = p->stored;
+    p->base = p->stored_base;
+    p->target = p->stored_target;
+    return WEFT_OK;
+}
+
 static weft_status labels_check(put *p)
 {
     const weft_version *base = &p->options->base, *target = &p->options->target;
@@ -193,7 +215,12 @@ weft_status weft_store_put(weft_store *store, const weft_layout *layout, const w
     if (status == WEFT_OK)
         status = labels_check(&p);
     if (status == WEFT_OK)
+        status = order_take(&p);
+    if (status == WEFT_OK)
         status = files_put(&p);
+    weft_mem_give(p.stored_target);
+    weft_mem_give(p.stored_base);
+    weft_layout_free(p.stored);
     weft_mem_give(p.before);
     if (status != WEFT_OK || !info)
         return status;

@@ -1,5 +1,6 @@
 /* update_apply.c - a proved update put in place: every tensor or none. */
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/status.h"
 #include "update/update_prove.h"
 #include "update/update_work.h"
@@ -44,12 +45,16 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
 {
     weft_update_prover prover;
     weft_staging staging;
+    weft_piece *renumbered = NULL;
     weft_work own;
     weft_status status = weft_update_sizes_check(work, info, "weft_apply_info");
+    if (status == WEFT_OK)
+        status = weft_update_pieces_match(update, &layout, pieces, count, &renumbered);
     if (status != WEFT_OK)
         return status;
     work = weft_update_work_take(work, &own);
-    status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
+    status = weft_update_prover_open(&prover, update, layout, renumbered ? renumbered : pieces, count, work);
+    weft_mem_give(renumbered);
     if (status != WEFT_OK)
         return status;
     status = weft_binding_apart(&prover.base);

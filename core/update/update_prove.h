@@ -26,6 +26,12 @@ typedef struct weft_update_prover {
 /* Checks that the update is for this layout. Errors: WEFT_E_LAYOUT. */
 weft_status weft_update_layout_fits(weft_update_file *file, const weft_layout *layout);
 
+/* Matches weights whose tensors the update has in another order: `layout` becomes the update's, and *renumbered
+ * receives the pieces by its numbers, which the caller gives back with weft_mem_give; NULL: the layout is the update's.
+ * Errors: WEFT_E_LAYOUT (other tensors, or a file without names), WEFT_E_MEMORY, those of weft_update_layout. */
+weft_status weft_update_pieces_match(weft_update_file *file, const weft_layout **layout, const weft_piece *pieces,
+                                     uint64_t count, weft_piece **renumbered);
+
 weft_status weft_update_prover_open(weft_update_prover *prover, weft_update_file *file, const weft_layout *layout,
                                     const weft_piece *pieces, uint64_t count, const weft_work *work);
 void weft_update_prover_close(weft_update_prover *prover);

@@ -91,7 +91,7 @@ json wrong_base "lines[0]['error']['status'] == 'base'"
 absent "$work/no.st"
 python3 "$support/models.py" "$work/m" 0 1 100 && mv "$v0" "$work/other.st" && models "$work/m" 3
 run other_model 2 "$WEFT_BIN" diff "$v0" "$work/other.st" -o "$work/no.weft"
-says other_model "tensor 4 is 'model.embed.weight' BF16 \[100,512\], but 'model.embed.weight' BF16 \[700,512\]"
+says other_model "other.st: 'model.embed.weight' is \[100,512\] in it and \[700,512\] in the base: name one shape at both ends"
 run other_base 2 "$WEFT_BIN" apply "$work/other.st" "$work/tight.weft" -o "$work/no.st"
 run other_inspect 2 "$WEFT_BIN" inspect "$work/tight.weft" --model "$work/other.st"
 run wrong_inspect 3 "$WEFT_BIN" inspect "$work/tight.weft" --model "$v1"

@@ -147,7 +147,7 @@ def crowd(port, seconds, places):
 def greet(port):
     """Knocks; the connection and its nonce."""
     end = connect(port)
-    end.sendall(message(HELLO, b"WEFT" + struct.pack("<HHBH", 2, 0, 2, 2)))
+    end.sendall(message(HELLO, b"WEFT" + struct.pack("<HHBH", 3, 0, 2, 3)))
     kind, body = hear(end)
     if kind != GREETING:
         raise SystemExit(f"no greeting: message {kind}, {notice(body) if kind == REFUSE else ''}")
@@ -163,7 +163,8 @@ def hello(path, nonce, name, ip=None, holds=True):
     at += 8 + 56
     held = old[at : at + 33] if holds else b"\0" * 33
     start = at = at + 33
-    for _ in range(2):  # provider, backend
+    at += 1  # staged
+    for _ in range(3):  # differs, provider, backend
         at += 2 + struct.unpack("<H", old[at : at + 2])[0]
     at += 4
     length = struct.unpack("<H", old[at : at + 2])[0]

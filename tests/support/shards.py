@@ -1,6 +1,7 @@
-"""Splits a safetensors file into a sharded model: shards.py FILE FOLDER FILES.
+"""Splits a safetensors file into a sharded model: shards.py FILE FOLDER FILES [ORDER].
 
-Tensors keep their order; the index names them in reverse, so that nobody leans on its order."""
+Tensors keep their order; ORDER "name" sorts them by name instead, as many writers do, and "reverse" turns them round.
+The index names them in reverse, so that nobody leans on its order."""
 import json
 import os
 import sys
@@ -11,7 +12,9 @@ with open(source, "rb") as file:
 length = int.from_bytes(data[:8], "little")
 header, data = json.loads(data[8 : 8 + length]), data[8 + length :]
 metadata = header.pop("__metadata__", None)
-names = sorted(header, key=lambda name: header[name]["data_offsets"])
+order = sys.argv[4] if len(sys.argv) > 4 else ""
+names = sorted(header, key=None if order == "name" else lambda name: header[name]["data_offsets"])
+names = names[::-1] if order == "reverse" else names
 os.makedirs(folder)
 where = {}
 for number in range(files):

@@ -106,6 +106,7 @@ uint64_t weft_layout_count(const weft_layout *layout);
 uint64_t weft_layout_bytes(const weft_layout *layout);
 weft_status weft_layout_tensor(const weft_layout *layout, uint64_t index, weft_tensor *tensor);
 uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t index);
+weft_status weft_layout_match(const weft_layout *layout, const weft_layout *other, uint64_t *order);
 weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms,
 weft_layout **layout);
 typedef struct weft_piece {
