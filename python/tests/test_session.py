@@ -36,6 +36,33 @@ class Identity(unittest.TestCase):
                 self.assertEqual(held.root, weft.digest(served))
                 trainer.wait(version, ["a"], timeout=BOUND)
 
+    def test_another_order_of_the_same_tensors(self):
+        trained, served = weights(), dict(reversed(weights(1).items()))
+        ours, theirs = weft.Layout(served), weft.Layout(trained)
+        self.assertNotEqual(ours, theirs)
+        self.assertEqual(ours.match(theirs), tuple(reversed(range(len(ours)))))
+        with pair(trained, served) as (trainer, rollout):
+            for version in (1, 2):
+                change(trained, version)
+                trainer.publish(version)
+                self.assertEqual(take(rollout, version), trainer.held)
+                self.assertTrue(same(trained, served))
+
+    def test_other_tensors_are_named(self):
+        trained = {"model.embed": np.zeros((8, 4), np.float32), "model.norm": np.ones(4, np.float32)}
+        served = {name.removeprefix("model."): array.copy() for name, array in trained.items()}
+        words = "2 names of the trainer have 'model.' in front of those of a, as 'model.embed'"
+        lines = []
+        with weft.Trainer(site(), trained, log=lambda level, line: lines.append(line)) as trainer:
+            rollout = weft.Rollout(site(trainer), "a", served, log=quiet)
+            with rollout, self.assertRaises(weft.PeerError) as caught:
+                rollout.staged(timeout=BOUND)
+        self.assertIn(words, str(caught.exception))
+        self.assertTrue([line for line in lines if "refused: a has another layout: " + words in line], lines)
+        with self.assertRaises(weft.CallError) as caught:
+            weft.Layout(trained).match(weft.Layout(served))
+        self.assertIn("2 names of the layout have 'model.' in front of those of the other", str(caught.exception))
+
     def test_ranks_that_take_their_boxes(self):
         rolls = np.random.default_rng(5)
         trained = {name: rolls.random(shape, np.float32) for name, shape in (("q", (8, 6)), ("o", (6, 8)), ("n", (6,)))}

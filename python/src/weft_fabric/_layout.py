@@ -61,11 +61,11 @@ def _spec(layout: Any, index: int) -> TensorSpec:
 
 
 class Layout:
-    """The ordered list of tensors. Two ends meet only if the names, dtypes and shapes of both are equal, in order.
+    """The ordered list of tensors. Two ends meet if they have the same names, dtypes and shapes, in whatever order.
 
     `Layout(named)` is the layout of tensors: a mapping from name to tensor, or pairs. With `cast="bf16"` it has BF16 for
     each tensor of float32, which a Trainer with that option reads so. `Layout.of(specs)` is the layout of (name, dtype,
-    shape). `Layout.fetch(site, peer)` asks the trainer.
+    shape). `Layout.fetch(site, peer)` asks the trainer. `a.match(b)` tells how two layouts differ.
     """
 
     def __init__(self, named: Named, cast: Any = None) -> None:
@@ -125,6 +125,12 @@ class Layout:
         words = ffi.new("uint64_t[2]")
         lib.weft_layout_hash(self._pointer, words)
         return hex_of(words)
+
+    def match(self, other: Layout) -> tuple[int, ...]:
+        """The number in `other` of each tensor. CallError names the first tensors that differ, and what would mend it."""
+        numbers = ffi.new("uint64_t[]", len(self) + 1)
+        check(lib.weft_layout_match(self._pointer, other._pointer, numbers))
+        return tuple(numbers[i] for i in range(len(self)))
 
     def empty(self) -> dict[str, _tensors.Typed]:
         """Memory for all tensors: numpy arrays of zeros, each with its dtype. `[name].array` is the array."""
