@@ -14,6 +14,7 @@ import re
 import sys
 import types
 import unittest
+import warnings
 from unittest import mock
 
 import support
@@ -95,6 +96,11 @@ def model(seed):
         "count": torch.tensor(seed),
         "none": torch.zeros(0, 4),
     }
+
+
+def adapters(seed):
+    random = torch.Generator().manual_seed(seed)
+    return {"lora_a": torch.randn(4, 48, generator=random), "lora_b": torch.zeros(64, 4)}
 
 
 def step(named):
@@ -204,18 +210,14 @@ class Verl(Exchange, unittest.TestCase):
         self.assertEqual(figures["weft/changed"], 1)
         self.assertLess(figures["weft/bytes"], figures["weft/dense_bytes"] // 10)
 
-    def test_other_tensors_than_before_are_refused_by_name(self):
+    def test_tensors_of_another_shape_are_refused_by_name(self):
         master = self.new(is_master=True)
         named = model(1)
         asyncio.run(master.send_weights(gathered(named), 1))
-        fewer, more, other, cast = dict(named), dict(named), dict(named), dict(named)
-        del fewer["norm.weight"]
-        more["extra"] = torch.zeros(3)
+        other, cast = dict(named), dict(named)
         other["norm.weight"] = torch.zeros(47)
         cast["norm.weight"] = named["norm.weight"].half()
         for wrong, name, why in (
-            (fewer, "norm.weight", "does not now"),
-            (more, "extra", "did not give it the first time"),
             (other, "norm.weight", r"was torch.float32 of \(48,\), and is torch.float32 of \(47,\)"),
             (cast, "norm.weight", "is torch.float16"),
         ):
@@ -225,6 +227,33 @@ class Verl(Exchange, unittest.TestCase):
             self.assertEqual(caught.exception.tensor, name)
         rollout = self.new()
         self.check(self.update_weights([master], [rollout], named, 20), named)
+
+    def test_a_base_once_and_then_adapters_alone(self):
+        """Rollouts hand on what was sent, and each of these sets of tensors changes by itself."""
+        actor, rollout = [self.new(is_master=True)], [self.new(), self.new()]
+        base, lora = model(1), adapters(2)
+        self.check(self.update_weights(actor, rollout, base, 1), base)
+        for global_steps in (2, 3, 4):
+            self.check(self.update_weights(actor, rollout, lora, global_steps), lora)
+            lora["lora_a"][0] += 1
+        late = [self.new()]
+        self.check(self.update_weights(actor, rollout + late, lora, 5), lora)
+        step(base)
+        self.check(self.update_weights(actor, rollout + late, base, 6), base)
+        self.check(self.update_weights(actor, rollout + late, {**lora, **base}, 7), {**lora, **base})
+        (held,) = {end._receiver._rollout.held.root for end in rollout + late}
+        self.assertEqual(held, actor[0]._sender._trainer.held.root)
+        self.assertEqual(rollout[0]._receiver._rollout.stats().snapshot_bytes, 0)  # it joined anew with what it had
+
+    def test_the_same_bits_again_and_again_are_warned_of_once(self):
+        master, named = self.new(is_master=True), model(1)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for number in range(7):
+                master.init_process_group(rank=0, turn=master.prepare())
+                asyncio.run(master.send_weights(gathered(named), number))
+        (one,) = [str(warning.message) for warning in said if "versions in a row" in str(warning.message)]
+        self.assertIn("3 versions in a row changed nothing, up to 3: the framework gives the bits", one)
 
     def test_a_trainer_that_is_away_is_an_error_and_no_hang(self):
         rollout = self.new(timeout=0.5)
@@ -293,6 +322,23 @@ class NemoRl(Exchange, unittest.TestCase):
             step(named)
         for end in (*policy, *rollout):
             end.finalize()
+
+    def test_a_base_once_and_then_adapters_alone(self):
+        policy, rollout = [self.new()], [self.new()]
+        self.connect(policy, rollout)
+        base, lora = model(1), adapters(2)
+        self.check(asyncio.run(self.exchange(policy, rollout, base)), base)
+
+        def failing():
+            yield from list(gathered(lora))[:1]
+            raise RuntimeError("a collective failed")
+
+        with self.assertRaisesRegex(RuntimeError, "a collective failed"):
+            asyncio.run(policy[0].send_weights(failing()))
+        rollout[0]._next()  # its refit failed, too
+        for _ in range(3):
+            self.check(asyncio.run(self.exchange(policy, rollout, lora)), lora)
+            lora["lora_b"][1] -= 1
 
     def test_the_page(self):
         """The names of docs/ADAPTERS.md make this engine."""

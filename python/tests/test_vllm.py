@@ -37,7 +37,12 @@ def fleet(size=1, caches="reset", loaded=True, site=None, **options):
         worker.model.load(trained if loaded else weights(9))
     text = support.SITE.format(provider="loop") + "[peer.w*]\n"
     with weft.Trainer(weft.Site(text, vllm_standin.CUTS), trained, log=quiet) as trainer:
-        overrides = {**vllm_standin.CUTS, "trainer.listen": trainer.stats().listen, "log.level": "error", **(site or {})}
+        overrides = {
+            **vllm_standin.CUTS,
+            "trainer.listen": trainer.stats().listen,
+            "log.level": "error",
+            **(site or {}),
+        }
         follower = weft.vllm.follow(
             llm, text, "w{rank}" if size > 1 else "a", caches=caches, overrides=overrides, **options
         )

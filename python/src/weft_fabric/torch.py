@@ -20,6 +20,7 @@ import torch
 
 from . import _dtensor, _wait
 from ._binding import Blocks
+from ._idle import Idle
 from ._layout import Layout
 from ._library import failure, lib
 from ._records import Staged, Update, Version
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["Follower", "Publisher", "follow", "holding", "named_tensors", "publish_after", "view"]
-
-IDLE = 3  # versions in a row that change nothing, after which a publisher warns
 
 
 def _check_same(model: Model, bound: Mapping[str, torch.Tensor]) -> None:
@@ -105,8 +104,7 @@ class Publisher:
         self._tied = tied
         self._steps = 0
         self._optimizer = optimizer
-        self._idle = 0  # versions in a row that changed nothing
-        self._warned = False
+        self._watching = Idle()
         if resume is None:
             self.trainer = self._open(self._site, options.get("run", 0))
         else:
@@ -165,7 +163,7 @@ class Publisher:
         run, last = self._options.get("run", 0), max(self.run, state["run"])
         if 0 < run <= last:
             raise ValueError(f"run={run}: a resumed trainer has a later run than {last}, or draws one")
-        self.version, self._steps, self._idle = state["number"], state["steps"], 0
+        self.version, self._steps, self._watching = state["number"], state["steps"], Idle()
         self.branches = [Version(*one) for one in state["branches"]]
         self.branches.append(Version(state["run"], state["number"], state["root"] or 0))
         self.trainer = self._open(site, run, last)
@@ -191,17 +189,8 @@ class Publisher:
                 self.rebind()
             self.last = self.trainer.publish(self.version + 1)
         self.version += 1
-        self._watch()
+        self._watching.note(self.last, self.version, lambda: _idle_cause(self._named, self._optimizer))
         return self.last
-
-    def _watch(self) -> None:
-        """Warns once if versions change nothing, because then the wrong model may be bound."""
-        self._idle = self._idle + 1 if self.last and not self.last.changed else 0
-        if self._idle < IDLE or self._warned:
-            return
-        self._warned = True
-        cause = _idle_cause(self._named, self._optimizer)
-        warnings.warn(f"{IDLE} versions in a row changed nothing, up to {self.version}: {cause}", stacklevel=3)
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until every peer that joined holds the version published last."""

@@ -2,10 +2,14 @@
 
 A framework gathers its tensors anew for each step, one after the other. So the sender copies them into memory of its
 own, which weft publishes, and the receiver has such memory, too. Between the two only what changed is sent.
+
+A framework may give some tensors alone: the base once, and then the adapters of LoRA. The others stay as they are, and
+a receiver hands on those that were given, as it would by any other transport. Their names are the version's attachment.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from typing import Any, Iterable, NamedTuple
@@ -14,13 +18,14 @@ import torch
 
 from .. import _dtypes, _wait
 from .._aside import aside
+from .._idle import Idle
 from .._layout import Layout
 from .._library import failure, lib
 from .._records import Update
 from .._rollout import Rollout
 from .._site import Site
 from .._trainer import Trainer
-from ..errors import TensorError
+from ..errors import PeerError, TensorError
 
 
 class Turn(NamedTuple):
@@ -36,34 +41,43 @@ class Turn(NamedTuple):
         return wanted if wanted is not None and wanted > self.last else self.last + 1
 
 
+_SAME = (
+    "the framework gives the bits that it gave before. Gather the tensors that the optimizer steps, after its step; of "
+    "LoRA the adapters, and not their base"
+)
+
+
 class Sender:
-    """The trainer's end. The session opens with the first tensors, because they say the layout, and stays open."""
+    """The trainer's end. The session opens with the first tensors, because they say the layout, and stays open. Tensors
+    that were not given before open it anew, and receivers join again with what they have."""
 
     def __init__(self, site: Any) -> None:
         self._site = Site.of(site)
         self._copies: dict[str, torch.Tensor] = {}
         self._trainer: Trainer | None = None
+        self._watching = Idle()
         self.turn = Turn(int(time.time()) << 32 | secrets.randbits(32), None)
 
     def send(self, weights: Iterable[tuple[str, torch.Tensor]], number: int) -> Update | None:
-        """Takes all tensors of the model and publishes them as a version. Never waits for a receiver.
+        """Takes tensors of the model and publishes them as a version. Never waits for a receiver.
 
-        weights  pairs of name and full tensor, on any device; each is copied before the next one is asked for
+        weights  pairs of name and full tensor, on any device; each is copied before the next one is asked for. Tensors
+                 of earlier versions that are not among them keep their bits
         number   number of the version, above the one before
-        None is returned for the first version, which receivers take as a snapshot. TensorError: the tensors are others
-        than the first time, and nothing is published.
+        None is returned for the first version of a set of tensors. TensorError: a tensor has another shape or dtype than
+        the first time, and nothing is published.
         """
         self.turn = Turn(self.turn.run, number)  # counts if it fails, too, because the receivers count so
-        seen = set()
+        given: dict[str, None] = {}
         for name, tensor in weights:
-            if name in seen:
+            if name in given:
                 raise TensorError(name, "the framework gives it twice")
-            seen.add(name)
             self._copy(name, tensor)
-        missing = sorted(self._copies.keys() - seen)
-        if missing:
-            raise TensorError(missing[0], "the framework gave it before, and does not now")
-        return self._publish(number)
+            given[name] = None
+        if self._trainer and len(self._copies) > len(self._trainer.layout.tensors):
+            self.close()
+            self._trainer = None
+        return self._publish(number, json.dumps(list(given)).encode())
 
     def _copy(self, name: str, tensor: torch.Tensor) -> None:
         tensor = tensor.detach()
@@ -71,8 +85,6 @@ class Sender:
             raise TensorError(name, "it is a DTensor: an adapter takes full tensors")
         held = self._copies.get(name)
         if held is None:
-            if self._trainer:
-                raise TensorError(name, "the framework did not give it the first time")
             held = self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         if held.shape != tensor.shape or held.dtype != tensor.dtype:
             raise TensorError(
@@ -80,10 +92,12 @@ class Sender:
             )
         held.copy_(tensor)
 
-    def _publish(self, number: int) -> Update | None:
+    def _publish(self, number: int, given: bytes) -> Update | None:
         if self._trainer:
-            return self._trainer.publish(number)
-        self._trainer = Trainer(self._site, self._copies, first_version=number, run=self.turn.run)
+            update = self._trainer.publish(number, attachment=given)
+            self._watching.note(update, number, lambda: _SAME, stacklevel=3)
+            return update
+        self._trainer = Trainer(self._site, self._copies, first_version=number, run=self.turn.run, attachment=given)
         return None
 
     def close(self) -> None:
@@ -91,11 +105,14 @@ class Sender:
             self._trainer.close()
 
 
-def _memory(layout: Layout) -> dict[str, torch.Tensor]:
-    return {
-        spec.name: torch.zeros(spec.shape, dtype=getattr(torch, _dtypes.torch_name(spec.dtype)))
-        for spec in layout.tensors
-    }
+def _memory(layout: Layout, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Memory for a layout, in which tensors that were there before keep their place and bits."""
+    named = {}
+    for spec in layout.tensors:
+        dtype, held = getattr(torch, _dtypes.torch_name(spec.dtype)), before.get(spec.name)
+        same = held is not None and held.dtype == dtype and tuple(held.shape) == tuple(spec.shape)
+        named[spec.name] = held if held is not None and same else torch.zeros(spec.shape, dtype=dtype)
+    return named
 
 
 class Receiver:
@@ -110,12 +127,26 @@ class Receiver:
     def _open(self, deadline: _wait.Deadline) -> Rollout:
         if self._rollout is None:
             layout = Layout.fetch(self._site, self._peer, deadline.left())
-            self._tensors = _memory(layout)
-            self._rollout = Rollout(self._site, self._peer, self._tensors, layout=layout, empty=True)
+            before, self._tensors = self._tensors, _memory(layout, self._tensors)
+            self._rollout = Rollout(self._site, self._peer, self._tensors, layout=layout, empty=not before)
         return self._rollout
 
+    def _open_again(self, rollout: Rollout, refused: PeerError, deadline: _wait.Deadline) -> Rollout:
+        """After the sender refused: joins anew if that was because the sender has other tensors now."""
+        other = refused.name == "refused" and Layout.fetch(self._site, self._peer, deadline.left()) != rollout.layout
+        if not other:
+            raise refused
+        self.close()
+        self._rollout = None
+        return self._open(deadline)
+
+    def _given(self, rollout: Rollout) -> dict[str, torch.Tensor]:
+        """The tensors that the sender gave for the version that is held."""
+        names = rollout.attachment
+        return self._tensors if names is None else {name: self._tensors[name] for name in json.loads(names)}
+
     async def receive(self, run: int, number: int, timeout: float) -> dict[str, torch.Tensor]:
-        """All tensors by name, at that version of that run or a later one. They change with the next call.
+        """The tensors that were given for that version of that run or a later one. They change with the next call.
 
         A trainer that is away may come back in that time. PeerError or TimeoutExpired: the version did not come in
         `timeout` seconds, and the tensors have the old bits.
@@ -125,8 +156,13 @@ class Receiver:
         while True:
             held = rollout.held
             if held and held.run == run and held.number >= number:
-                return self._tensors
-            staged = await rollout.staged_async(deadline.left())
+                return self._given(rollout)
+            try:
+                staged = await rollout.staged_async(deadline.left())
+            except PeerError as error:
+                refused = error
+                rollout = await aside(lambda: self._open_again(rollout, refused, deadline))
+                continue
             if staged:
                 await rollout.commit_async(staged)
             elif deadline.passed():

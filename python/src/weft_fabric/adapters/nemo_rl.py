@@ -79,7 +79,7 @@ class WeftCheckpointEngine(End, CheckpointEngine):  # type: ignore[misc]
             pass
 
     async def receive_weight_batches(self) -> AsyncGenerator[list[tuple[str, torch.Tensor]], None]:
-        """All tensors at the version of this refit, in batches of at most bucket_size bytes, or of one tensor."""
+        """The tensors that were sent, at the version of this refit, in batches of at most bucket_size bytes, or of one tensor."""
         batch: list[tuple[str, torch.Tensor]] = []
         for pair in (await self._receive(self._next())).items():
             if batch and _bytes_of([*batch, pair]) > self._bucket_size:

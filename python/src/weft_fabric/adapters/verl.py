@@ -70,6 +70,6 @@ class WeftCheckpointEngine(End, CheckpointEngine):  # type: ignore[misc]
         return {"weft/bytes": update.bytes, "weft/dense_bytes": update.dense_bytes, "weft/changed": update.changed}
 
     async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, torch.Tensor]]:
-        """All tensors at the version that the actor publishes in this step."""
+        """The tensors that were sent, at the version that the actor publishes in this step."""
         for pair in (await self._receive(self._turn.number(global_steps))).items():
             yield pair
