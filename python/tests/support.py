@@ -120,6 +120,18 @@ def free_port():
             port += 1
 
 
+def await_port(port, timeout=BOUND):
+    """Returns when somebody listens there."""
+    end = time.monotonic() + timeout
+    while True:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if time.monotonic() > end:
+            raise AssertionError(f"nobody listens on port {port}")
+        time.sleep(0.05)
+
+
 def main():
     """Runs the tests of a program. Those that are passed over are told as cmocka's are, so that runs count them."""
     program = unittest.main(verbosity=1, exit=False)

@@ -60,7 +60,8 @@ class Documents(unittest.TestCase):
         last = '    print(f"weights'
         killed = killed.replace(last, f"    print('held', flush=True)\n    sys.stdin.read()\n{last}")
         self.assertEqual([killed.count(two), killed.count("stdin")], [1, 1])
-        site = support.SITE.format(provider="tcp").replace(":0", f":{support.free_port()}")
+        port = support.free_port()
+        site = support.SITE.format(provider="tcp").replace(":0", f":{port}")
         site = site.replace("connect_deadline = 60s", "connect_deadline = 1s")
         for name, text in (("killed.py", killed), (trainer, code), (rollout, programs()[rollout]), ("site.ini", site)):
             (self.folder / name).write_text(text)
@@ -73,6 +74,7 @@ class Documents(unittest.TestCase):
             return process
 
         first_life = start("killed.py")
+        support.await_port(port)  # because a first contact has connect_deadline
         served = start(rollout)
         while first_life.stdout.readline() != "held\n":
             self.assertIsNone(first_life.poll())

@@ -5,10 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/relay_site.h"
+
 /* Longer than the connect_deadline of these fleets. */
 #define LONG_MS 450u
 
+#define BEHIND 3u /* rollout x1, behind relay a */
+
 static fleet_fake fake;
+static relay_site relays;
 
 static int open_with(void **state, bool wants, bool tells)
 {
@@ -37,6 +42,22 @@ static int setup_wants(void **state)
 static int setup_tells(void **state)
 {
     return open_with(state, false, true);
+}
+
+static int setup_relay(void **state)
+{
+    relays.count = 0;
+    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
+    fleet *f = fleet_open(FLEET_TILES, overrides);
+    *state = f;
+    fake.fd = -1;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fleet_join(f, BEHIND, FLEET_SAME);
+    fleet_wait_state(f, "x1", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_string_equal(fleet_line(f, "x1").via, "a");
+    return 0;
 }
 
 static int teardown(void **state)
@@ -138,6 +159,25 @@ static void tells_if_asked_to(void **state)
     comes_back(f);
 }
 
+/* A relay waits, and so do those behind it. The next trainer finds all of them. */
+static void relays_wait_too(void **state)
+{
+    fleet *f = *state;
+    const unsigned all[] = {0, BEHIND};
+    weft_staged_info info = {.size = sizeof info};
+    fleet_stop_trainer(f);
+    for (size_t i = 0; i < 2; i++) {
+        weft_session *session = f->rollouts[all[i]].session;
+        assert_true(fleet_event(session, WEFT_EVENT_GOODBYE, NULL, FLEET_WAIT_MS, NULL));
+        assert_int_equal(weft_staged(session, 0, &info), WEFT_AGAIN);
+        assert_true(fleet_stats(session).away_ms > 0);
+    }
+    fleet_start_trainer(f, NULL);
+    fleet_publish(f, 50);
+    for (size_t i = 0; i < 2; i++)
+        fleet_catch_up(f, all[i]);
+}
+
 /* One that answers in another protocol is there, and may stay as it is. */
 static void an_end_that_it_cannot_talk_to(void **state)
 {
@@ -172,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(offers_wait_too, setup_wants, teardown),
         cmocka_unit_test_setup_teardown(tells_if_asked_to, setup_tells, teardown),
         cmocka_unit_test_setup_teardown(an_end_that_it_cannot_talk_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(relays_wait_too, setup_relay, teardown),
         cmocka_unit_test_setup_teardown(never_joined, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
