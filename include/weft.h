@@ -1073,7 +1073,7 @@ typedef struct weft_store_options {
 
 /* Opens a store, and reads the ends of all of its files. A damaged file is no error here.
  *
- * place    path of a folder, or s3://BUCKET/PREFIX, with the credentials of the environment (docs/STORE.md)
+ * place    path of a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX, with the credentials that docs/STORE.md names
  * options  NULL for the defaults
  * store    receives the store; the caller gives it back with weft_store_close
  * Blocks: for the disk, or the server.

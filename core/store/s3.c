@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "layout/digest.h"
 #include "store/curl.h"
+#include "store/s3_login.h"
 
 #define TRIES       6u
 #define PAUSE_MS    100u /* before the second try; each further one is twice as long */
@@ -20,7 +21,6 @@
 #define PATIENCE_MS 60000u /* after which nothing is asked again */
 #define SLICE_MS    20u
 #define URL_MOST    2600u
-#define CREDENTIALS 512u
 
 struct weft_s3 {
     const weft_curl *lib;
@@ -28,27 +28,15 @@ struct weft_s3 {
     char *url;      /* as it was given */
     char *endpoint; /* http://HOST[:PORT] or https://HOST */
     char *bucket, *prefix;
-    char sign[128];          /* for CURLOPT_AWS_SIGV4 */
-    char login[CREDENTIALS]; /* ID:SECRET */
-    char token[2048];        /* header with the token of a session; "": none */
-    uint64_t draw;           /* for the pauses */
+    char region[64];
+    weft_s3_login login;
+    uint64_t draw; /* for the pauses */
     atomic_bool ended;
 };
 
 /* ---- open and close */
 
-static const char *environment(const char *first, const char *second, const char *third, const char *otherwise)
-{
-    const char *names[] = {first, second, third};
-    for (size_t i = 0; i < 3; i++) {
-        const char *value = names[i] ? getenv(names[i]) : NULL;
-        if (value && *value)
-            return value;
-    }
-    return otherwise;
-}
-
-/* Parts s3://BUCKET/PREFIX. */
+/* Parts s3://BUCKET/PREFIX, or gs://BUCKET/PREFIX. */
 static weft_status place_take(weft_s3 *s3, const char *url)
 {
     const char *bucket = url + strlen("s3://"), *slash = strchr(bucket, '/');
@@ -72,28 +60,44 @@ static weft_status place_take(weft_s3 *s3, const char *url)
     return end <= 700 ? WEFT_OK : weft_fail(WEFT_E_ARGUMENT, "%s: the prefix is longer than 700 bytes", url);
 }
 
+static weft_s3_web web_of(const weft_s3 *s3)
+{
+    return (weft_s3_web){s3->lib, &s3->ended, s3->region};
+}
+
+static bool is_google(const weft_s3 *s3)
+{
+    return strncmp(s3->url, "gs://", 5) == 0;
+}
+
+/* Google's server speaks as S3 does, to whoever has HMAC keys. */
+static weft_status server_take(weft_s3 *s3)
+{
+    char own[128], endpoint[1024];
+    bool fits;
+    if (is_google(s3)) {
+        strcpy(s3->region, "auto");
+        fits = weft_s3_setting("STORAGE_EMULATOR_HOST", NULL, NULL, "https://storage.googleapis.com", endpoint,
+                               sizeof endpoint);
+    } else {
+        fits =
+            weft_s3_setting("AWS_REGION", "AWS_DEFAULT_REGION", "region", "us-east-1", s3->region, sizeof s3->region);
+        snprintf(own, sizeof own, "https://s3.%s.amazonaws.com", s3->region);
+        fits = fits && weft_s3_setting("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "endpoint_url", own, endpoint,
+                                       sizeof endpoint);
+    }
+    if (!fits)
+        return weft_fail(WEFT_E_CONFIG, "%s: the region or the endpoint is too long", s3->url);
+    for (size_t end = strlen(endpoint); end > 0 && endpoint[end - 1] == '/';)
+        endpoint[--end] = 0;
+    s3->endpoint = weft_mem_text(endpoint);
+    return s3->endpoint ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for a store");
+}
+
 static weft_status login_take(weft_s3 *s3)
 {
-    const char *id = environment("AWS_ACCESS_KEY_ID", NULL, NULL, NULL);
-    const char *secret = environment("AWS_SECRET_ACCESS_KEY", NULL, NULL, NULL);
-    const char *token = environment("AWS_SESSION_TOKEN", NULL, NULL, NULL);
-    const char *region = environment("AWS_REGION", "AWS_DEFAULT_REGION", NULL, "us-east-1");
-    char own[300];
-    if (!id || !secret)
-        return weft_fail(WEFT_E_CONFIG, "%s: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
-                         s3->url);
-    snprintf(own, sizeof own, "https://s3.%s.amazonaws.com", region);
-    s3->endpoint = weft_mem_text(environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL, own));
-    if (!s3->endpoint)
-        return weft_fail(WEFT_E_MEMORY, "no memory for a store");
-    for (size_t end = strlen(s3->endpoint); end > 0 && s3->endpoint[end - 1] == '/';)
-        s3->endpoint[--end] = 0;
-    const int sign = snprintf(s3->sign, sizeof s3->sign, "aws:amz:%s:s3", region);
-    const int login = snprintf(s3->login, sizeof s3->login, "%s:%s", id, secret);
-    const int header = token ? snprintf(s3->token, sizeof s3->token, "x-amz-security-token: %s", token) : 0;
-    if (sign >= (int)sizeof s3->sign || login >= (int)sizeof s3->login || header >= (int)sizeof s3->token)
-        return weft_fail(WEFT_E_CONFIG, "%s: a region, credential or token of the environment is too long", s3->url);
-    return WEFT_OK;
+    const weft_s3_web web = web_of(s3);
+    return weft_s3_login_take(&web, s3->url, &s3->login);
 }
 
 weft_status weft_s3_open(const char *url, weft_s3 **s3)
@@ -105,6 +109,8 @@ weft_status weft_s3_open(const char *url, weft_s3 **s3)
     weft_status status = weft_curl_open(&made->lib);
     if (status == WEFT_OK)
         status = place_take(made, url);
+    if (status == WEFT_OK)
+        status = server_take(made);
     if (status == WEFT_OK)
         status = login_take(made);
     if (status == WEFT_OK) {
@@ -128,8 +134,7 @@ void weft_s3_close(weft_s3 *s3)
     weft_mem_give(s3->bucket);
     weft_mem_give(s3->endpoint);
     weft_mem_give(s3->url);
-    explicit_bzero(s3->login, sizeof s3->login);
-    explicit_bzero(s3->token, sizeof s3->token);
+    explicit_bzero(&s3->login, sizeof s3->login);
     weft_mem_give(s3);
 }
 
@@ -150,7 +155,7 @@ const char *weft_s3_prefix(const weft_s3 *s3)
 
 /* ---- one request */
 
-static size_t body_take(char *data, size_t one, size_t count, void *user)
+size_t weft_s3_body_take(char *data, size_t one, size_t count, void *user)
 {
     weft_s3_answer *answer = user;
     const uint64_t bytes = (uint64_t)one * count;
@@ -183,15 +188,13 @@ static size_t header_take(char *data, size_t one, size_t count, void *user)
     return bytes;
 }
 
-/* libcurl asks once a second at least, whatever the server does. */
-static int may_go_on(void *user, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+int weft_s3_may_go_on(void *ended, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
-    const weft_s3 *s3 = user;
     (void)down_total;
     (void)down;
     (void)up_total;
     (void)up;
-    return atomic_load(&s3->ended);
+    return atomic_load((const atomic_bool *)ended);
 }
 
 static bool url_make(const weft_s3 *s3, const weft_s3_request *request, char url[URL_MOST])
@@ -214,7 +217,13 @@ static struct curl_slist *headers_make(const weft_s3 *s3, const weft_s3_request 
         headers = s3->lib->slist_append(headers, "Content-Type: application/octet-stream");
     if (request->fresh)
         headers = s3->lib->slist_append(headers, "If-None-Match: *");
-    return s3->token[0] ? s3->lib->slist_append(headers, s3->token) : headers;
+    if (s3->login.token[0]) {
+        char token[sizeof s3->login.token + 32];
+        snprintf(token, sizeof token, "x-amz-security-token: %s", s3->login.token);
+        headers = s3->lib->slist_append(headers, token); /* which copies it */
+        explicit_bzero(token, sizeof token);
+    }
+    return headers;
 }
 
 static void options_set(const weft_s3 *s3, const weft_s3_request *request, const char *url,
@@ -226,19 +235,22 @@ static void options_set(const weft_s3 *s3, const weft_s3_request *request, const
     lib->easy_setopt(handle, CURLOPT_URL, url);
     lib->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     lib->easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
-    lib->easy_setopt(handle, CURLOPT_AWS_SIGV4, s3->sign);
-    lib->easy_setopt(handle, CURLOPT_USERPWD, s3->login);
+    char sign[sizeof s3->region + 16];
+    snprintf(sign, sizeof sign, "aws:amz:%s:s3", s3->region);
+    lib->easy_setopt(handle, CURLOPT_AWS_SIGV4, sign);
+    lib->easy_setopt(handle, CURLOPT_USERNAME, s3->login.id);
+    lib->easy_setopt(handle, CURLOPT_PASSWORD, s3->login.secret);
     lib->easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
     lib->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     lib->easy_setopt(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* nobody waits to be told to go on */
     lib->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
     lib->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, STILL_S);
-    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, body_take);
+    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, weft_s3_body_take);
     lib->easy_setopt(handle, CURLOPT_WRITEDATA, answer);
     lib->easy_setopt(handle, CURLOPT_HEADERFUNCTION, header_take);
     lib->easy_setopt(handle, CURLOPT_HEADERDATA, answer);
-    lib->easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, may_go_on);
-    lib->easy_setopt(handle, CURLOPT_XFERINFODATA, s3);
+    lib->easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, weft_s3_may_go_on);
+    lib->easy_setopt(handle, CURLOPT_XFERINFODATA, &s3->ended);
     lib->easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
     if (request->range)
         lib->easy_setopt(handle, CURLOPT_RANGE, request->range);
@@ -278,6 +290,15 @@ static bool is_answer(long code)
     return (code >= 200 && code < 300) || code == 404 || code == 409 || code == 412 || code == 416 || code == 501;
 }
 
+/* Whether the server says that the credentials' time is over, which this host's clock may not know. */
+static bool is_expired(CURLcode code, const weft_s3_answer *answer)
+{
+    char what[64] = "";
+    const char *at = answer->bytes ? (const char *)answer->body : "";
+    return code == CURLE_OK && (answer->code == 400 || answer->code == 401 || answer->code == 403) &&
+           weft_s3_element(&at, "Code", what, sizeof what) && strncmp(what, "ExpiredToken", 12) == 0;
+}
+
 static void pause_before(weft_s3 *s3, uint32_t tried)
 {
     const uint64_t most = (uint64_t)PAUSE_MS << tried;
@@ -310,10 +331,20 @@ weft_status weft_s3_ask(weft_s3 *s3, const weft_s3_request *request, weft_s3_ans
     if (!url_make(s3, request, url))
         return weft_fail(WEFT_E_ARGUMENT, "%s: a name is too long for a URL", s3->url);
     const uint64_t until_ns = weft_clock_ns() + PATIENCE_MS * WEFT_NS_PER_MS;
+    const weft_s3_web web = web_of(s3);
+    bool renewed = false;
     for (uint32_t tried = 0;; tried++) {
+        const weft_status status = weft_s3_login_keep(&web, s3->url, &s3->login);
+        if (status != WEFT_OK)
+            return status;
         const CURLcode code = ask_once(s3, request, url, answer);
         if (code == CURLE_OK && is_answer(answer->code))
             return WEFT_OK;
+        if (!renewed && is_expired(code, answer)) {
+            renewed = true;
+            if (login_take(s3) == WEFT_OK)
+                continue;
+        }
         if (tried + 1 == TRIES || weft_clock_ns() > until_ns || !helps_to_ask_again(code, answer->code))
             return refuse(s3, request, code, answer);
         pause_before(s3, tried);

@@ -28,8 +28,10 @@ typedef struct weft_s3_answer {
     char etag[80];  /* with its quotes */
 } weft_s3_answer;
 
-/* Opens s3://BUCKET/PREFIX, with the credentials, region and endpoint of the environment (docs/STORE.md). Errors:
- * WEFT_E_ARGUMENT (no bucket), WEFT_E_CONFIG (no credentials), WEFT_E_MISSING (libcurl), WEFT_E_MEMORY. */
+/* Opens s3://BUCKET/PREFIX or gs://BUCKET/PREFIX, with the credentials, region and endpoint that the environment and
+ * the shared files of AWS's tools say (docs/STORE.md). Credentials that end are renewed. Errors: WEFT_E_ARGUMENT (no
+ * bucket), WEFT_E_CONFIG (no credentials), WEFT_E_FILE (who was to give them does not), WEFT_E_MISSING (libcurl),
+ * WEFT_E_MEMORY. */
 weft_status weft_s3_open(const char *url, weft_s3 **s3);
 void weft_s3_close(weft_s3 *s3);
 /* Ends the request that is under way, and all later ones. Any thread. */
@@ -50,6 +52,8 @@ size_t weft_s3_encode(const char *text, bool path, char *out, size_t room);
 /* Finds the next <NAME>...</NAME> from `*at` on, and moves `*at` behind it. Copies what is in it, without the five
  * escapes of XML. False: there is none, or no room. */
 bool weft_s3_element(const char **at, const char *name, char *out, size_t room);
+/* Finds "NAME": "..." in flat JSON, and copies what is in it. False: there is none, or no room. */
+bool weft_s3_json(const char *text, const char *name, char *out, size_t room);
 /* Reads 2026-11-26T12:00:00.000Z, as seconds since 1970; 0: it is none. */
 uint64_t weft_s3_time(const char *text);
 

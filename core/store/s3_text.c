@@ -1,4 +1,4 @@
-/* s3_text.c - the little text that object servers speak: parts of URLs, and flat XML. */
+/* s3_text.c - the little text that object servers speak: parts of URLs, flat XML, and flat JSON. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -57,6 +57,30 @@ bool weft_s3_element(const char **at, const char *name, char *out, size_t room)
     out[length] = 0;
     *at = end + strlen(close);
     return true;
+}
+
+bool weft_s3_json(const char *text, const char *name, char *out, size_t room)
+{
+    char key[64];
+    size_t length = 0;
+    snprintf(key, sizeof key, "\"%s\"", name);
+    const char *at = strstr(text, key);
+    at = at ? at + strlen(key) : "";
+    at += strspn(at, " \t\r\n");
+    if (*at != ':')
+        return false;
+    at++;
+    at += strspn(at, " \t\r\n");
+    if (*at++ != '"')
+        return false;
+    for (; *at && *at != '"'; at++) {
+        at += *at == '\\'; /* keys and tokens have no other escape than that of a slash */
+        if (!*at || length + 1 >= room)
+            return false;
+        out[length++] = *at;
+    }
+    out[length] = 0;
+    return *at == '"' && length > 0;
 }
 
 uint64_t weft_s3_time(const char *text)

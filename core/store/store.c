@@ -19,15 +19,20 @@ typedef unsigned long long ull;
 
 /* ---- open and close */
 
+/* Whether an object server has the place. */
+static bool is_served(const char *place)
+{
+    return strncmp(place, "s3://", 5) == 0 || strncmp(place, "gs://", 5) == 0;
+}
+
 static weft_status store_make(const char *place, const weft_store_options *options, weft_store *store)
 {
     store->name = weft_mem_text(place);
     if (!store->name)
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");
     store->anchors = options->anchors ? options->anchors : ANCHORS;
-    weft_status status = strncmp(place, "s3://", 5) == 0
-                             ? weft_store_s3_open(place, &store->port, &store->place)
-                             : weft_store_folder_open(place, options->create, &store->port, &store->place);
+    weft_status status = is_served(place) ? weft_store_s3_open(place, &store->port, &store->place)
+                                          : weft_store_folder_open(place, options->create, &store->port, &store->place);
     return status == WEFT_OK ? weft_store_load(store) : status;
 }
 
@@ -38,8 +43,8 @@ static weft_status place_check(const char *place, const weft_store_options *opti
         return status;
     if (!place || !*place)
         return weft_fail(WEFT_E_ARGUMENT, "a store needs the path of a folder");
-    if (strstr(place, "://") && strncmp(place, "s3://", 5) != 0)
-        return weft_fail(WEFT_E_ARGUMENT, "%s: a store is a folder, or s3://BUCKET/PREFIX", place);
+    if (strstr(place, "://") && !is_served(place))
+        return weft_fail(WEFT_E_ARGUMENT, "%s: a store is a folder, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX", place);
     return WEFT_OK;
 }
 

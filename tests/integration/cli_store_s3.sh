@@ -4,7 +4,7 @@
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
-"$weft" log s3://bucket >"$work/probe" 2>&1
+AWS_EC2_METADATA_DISABLED=true HOME=$work "$weft" log s3://bucket >"$work/probe" 2>&1
 grep -q 'headers of libcurl\|need libcurl' "$work/probe" && echo "skipped: $(cat "$work/probe")" && exit 77
 command -v curl >/dev/null || { echo "skipped: curl is missing (Debian: curl)" && exit 77; }
 mkdir "$work/m"
@@ -17,7 +17,8 @@ start server python3 "$support/s3_server.py" "$work/port" geheim
 await test -s "$work/port"
 url=http://127.0.0.1:$(cat "$work/port")
 export AWS_ACCESS_KEY_ID=ID AWS_SECRET_ACCESS_KEY=geheim AWS_ENDPOINT_URL=$url AWS_REGION=eu-central-1
-unset AWS_SESSION_TOKEN AWS_ENDPOINT_URL_S3
+export HOME=$work AWS_EC2_METADATA_DISABLED=true
+unset AWS_SESSION_TOKEN AWS_ENDPOINT_URL_S3 AWS_PROFILE AWS_DEFAULT_PROFILE
 store="s3://bucket/run 7/é+store"
 
 faults() # faults WORD...: how the next requests fail
@@ -93,7 +94,8 @@ says log 'elsewhere/store.*the server answers 404'
     says log 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'
 ) || exit 1
 run log 2 "$weft" log s3:///store
-run log 2 "$weft" log gs://bucket/store
+run log 2 "$weft" log gs:///store
+run log 2 "$weft" log az://bucket/store
 
 if fabric_is_here tcp; then
     echo "a trainer writes there, and a rollout reads without the trainer"

@@ -11,7 +11,11 @@ again and compared. PUT /faults with words between blanks has the next requests 
     cut     half of the body            lost    done, but the connection breaks before the answer
     slow    an answer after a second        stuck   no answer for a minute
 
-GET /counts tells how often each word and method was served."""
+GET /counts tells how often each word and method was served.
+
+The same server stands in for those that give credentials: STS (POST /, for the web identity "identity"), an instance's
+metadata (IMDSv2), and a container's agent (GET /container, for the token "agent"). What they give is good for as many
+seconds as PUT /life says."""
 import collections
 import datetime
 import hashlib
@@ -26,6 +30,8 @@ import xml.sax.saxutils
 
 LOCK = threading.Lock()
 OBJECTS, UPLOADS, FAULTS, COUNTS = {}, {}, collections.deque(), collections.Counter()
+ROLES = {} # id: secret, token, end
+LIFE = [3600.0]
 PAGE = 3 # entries of a listing's page, so that there are several
 
 
@@ -79,12 +85,64 @@ class Server(http.server.BaseHTTPRequestHandler):
         stamp = self.headers["x-amz-date"]
         text = "\n".join(("AWS4-HMAC-SHA256", stamp, f"{day}/{region}/s3/aws4_request",
                           hashlib.sha256(asked.encode()).hexdigest()))
-        same = hmac.compare_digest(sign(self.secret, day, region, text), fields["Signature"])
+        secret, token, _ = ROLES.get(fields["Credential"].split("/")[0], (self.secret, None, 0))
+        if self.headers.get("x-amz-security-token") != token or (token and "x-amz-security-token" not in names):
+            return "another session's token"
+        same = hmac.compare_digest(sign(secret, day, region, text), fields["Signature"])
         return None if same else "the signature differs"
+
+    def expired(self):
+        identity = self.headers.get("Authorization", "").partition("Credential=")[2].split("/")[0]
+        return identity in ROLES and ROLES[identity][2] < time.time()
+
+    def role(self, kind, ask):
+        """New credentials, as `ask` writes their names."""
+        with LOCK:
+            COUNTS[kind] += 1
+            identity, end = f"ROLE{len(ROLES)}", time.time() + LIFE[0]
+            ROLES[identity] = (f"secret/+{len(ROLES)}", f"token/+={len(ROLES)}", end)
+        stamp = datetime.datetime.fromtimestamp(end + 0.999, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        secret, token, _ = ROLES[identity]
+        self.answer(200, ask(identity, secret, token, stamp).encode())
+
+    def credentials(self, body):
+        """Whether the request was for credentials, and was served."""
+        as_json = lambda *values: json.dumps(dict(zip(
+            ("AccessKeyId", "SecretAccessKey", "Token", "Expiration"), values), Code="Success"), indent=1).replace("/", "\\/")
+        as_xml = lambda *values: "<R><Credentials>" + "".join(f"<{name}>{value}</{name}>" for name, value in zip(
+            ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"), values)) + "</Credentials></R>"
+        metadata = "/latest/meta-data/iam/security-credentials/"
+        if self.command == "POST" and self.path == "/":
+            asked = dict(urllib.parse.parse_qsl(body.decode()))
+            good = asked["Action"] == "AssumeRoleWithWebIdentity" and asked["WebIdentityToken"] == "identity/+ é" and \
+                asked["RoleArn"] == "arn:aws:iam::1:role/reader" and asked["RoleSessionName"]
+            self.role("sts", as_xml) if good else self.refuse(403, "AccessDenied", "another identity")
+        elif self.path == "/container":
+            good = self.headers.get("Authorization") == "agent"
+            self.role("container", as_json) if good else self.refuse(401, "Unauthorized")
+        elif self.path == "/latest/api/token":
+            good = self.command == "PUT" and self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
+            self.answer(200, b"metadata") if good else self.refuse(400, "BadRequest")
+        elif self.path.startswith(metadata):
+            if self.headers.get("X-aws-ec2-metadata-token") != "metadata":
+                self.refuse(401, "Unauthorized")
+            elif self.path == metadata:
+                self.answer(200, b"role-of-host\n")
+            else:
+                self.role("instance", as_json) if self.path.endswith("/role-of-host") else self.refuse(404, "NoRole")
+        else:
+            return False
+        return True
 
     def handle_any(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.fault = "fine"
+        if self.path == "/life":
+            LIFE[0] = float(body)
+            self.answer(200)
+            return
+        if self.credentials(body):
+            return
         if self.path == "/counts":
             self.answer(200, json.dumps(COUNTS).encode())
             return
@@ -104,7 +162,10 @@ class Server(http.server.BaseHTTPRequestHandler):
         else:
             time.sleep({"slow": 1, "stuck": 60}.get(self.fault, 0))
             why = self.signed(body)
-            if why:
+            if self.expired():
+                COUNTS["expired"] += 1
+                self.refuse(400, "ExpiredToken")
+            elif why:
                 self.refuse(403, "SignatureDoesNotMatch", why)
             else:
                 self.serve(body)
