@@ -86,7 +86,12 @@ endfunction()
 weft_fabric_folder(weft)
 # A name that is looked up for a session may be so for a while after that was closed, on a thread of the library's code.
 target_link_options(weft PRIVATE LINKER:-z,nodelete)
-set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+# Before 1.0 each minor version may change the binary interface, so the loader keeps them apart.
+set(weft_so_version ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(weft_so_version 0.${PROJECT_VERSION_MINOR})
+endif()
+set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${weft_so_version})
 set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft EXPORT_NAME static)
 if(NOT WEFT_SANITIZE)
     target_link_options(weft PRIVATE LINKER:-z,defs)

@@ -1218,6 +1218,28 @@ WEFT_API weft_status weft_store_check(weft_store *store, const weft_work *work,
                                       weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
                                       uint64_t *faults);
 
+/* What a copy came to. */
+typedef struct weft_store_copied {
+    size_t size;    /* sizeof(weft_store_copied) */
+    uint64_t files; /* files that were copied */
+    uint64_t bytes; /* bytes of these */
+    uint64_t there; /* files that were there already */
+} weft_store_copied;
+
+/* Copies all files of a store into another one, of all runs and sources, byte for byte, and reads each back. A file
+ * that is there stays, and both of its ends are compared. So a copy that was ended goes on when it is called again.
+ *
+ * report  gets each file that is damaged or in the way, as weft_store_check reports them; any status but WEFT_OK ends
+ *         the work and is returned
+ * faults  receives their number
+ * copied  NULL, or receives figures, after an error too
+ * Blocks: for both places. Needs memory for a part of a file.
+ * Errors: those of both places, WEFT_E_CHECK (other bytes are read back), WEFT_E_MEMORY, the errors of report and
+ * progress. */
+WEFT_API weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *work,
+                                     weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
+                                     uint64_t *faults, weft_store_copied *copied);
+
 typedef struct weft_store_keep {
     size_t size;       /* sizeof(weft_store_keep) */
     uint64_t versions; /* versions to keep at most; 0: any number */

@@ -4,7 +4,6 @@
 
 #include "base/status.h"
 #include "signals.h"
-#include "store/store.h"
 #include "stored.h"
 #include "verbs.h"
 
@@ -13,6 +12,7 @@ typedef struct copy {
     weft_store *from, *to;
     weft_offline_bar bar;
     weft_store_copied copied;
+    uint64_t faults;
 } copy;
 
 static weft_status fault_print(void *user, const weft_store_fault *fault)
@@ -43,28 +43,28 @@ static void report(const copy *c)
     if (c->args->json)
         weft_output_object(json_pack("{s:o,s:o,s:o,s:o}", "files", weft_json_count(copied->files), "bytes",
                                      weft_json_count(copied->bytes), "there", weft_json_count(copied->there), "faults",
-                                     weft_json_count(copied->faults)));
+                                     weft_json_count(c->faults)));
     else
         printf("%" PRIu64 " files copied (%s), %" PRIu64 " were there, %" PRIu64 " faults\n", copied->files,
-               weft_output_size((double)copied->bytes).text, copied->there, copied->faults);
+               weft_output_size((double)copied->bytes).text, copied->there, c->faults);
 }
 
 int weft_verb_copy(const weft_args *args)
 {
-    copy c = {.args = args};
+    copy c = {.args = args, .copied = {.size = sizeof c.copied}};
     weft_tool_phase phase = WEFT_TOOL_INPUT;
     weft_signals_catch();
     weft_status status = stores_open(&c);
     if (status == WEFT_OK) {
         phase = WEFT_TOOL_WORK;
         const weft_work work = weft_offline_work(args, "copy", &c.bar);
-        status = weft_store_copy(c.from, c.to, &work, fault_print, &c, &c.copied);
+        status = weft_store_copy(c.from, c.to, &work, fault_print, &c, &c.faults, &c.copied);
         weft_offline_bar_end(&c.bar);
     }
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, phase, status);
     if (status == WEFT_OK)
         report(&c);
-    if (status == WEFT_OK && c.copied.faults)
+    if (status == WEFT_OK && c.faults)
         code = WEFT_EXIT_DIFFERENT;
     weft_store_close(c.to);
     weft_store_close(c.from);

@@ -267,23 +267,6 @@ weft_status weft_store_anchor_prove(weft_store *store, uint64_t index, const wef
 weft_status weft_store_update_prove(weft_store *store, uint64_t index, weft_store_kind kind, const weft_layout *layout,
                                     const weft_piece *pieces, const weft_work *work);
 
-/* ---- store_copy.c */
-
-/* What a copy came to. */
-typedef struct weft_store_copied {
-    uint64_t files, bytes; /* copied */
-    uint64_t there;        /* files that were there already */
-    uint64_t faults;       /* files that are damaged, or in the way of others */
-} weft_store_copied;
-
-/* Copies all files of a store, of all runs and sources, byte for byte, and reads each back. A file that is there stays;
- * both ends of it are compared. `report` gets each file that is damaged or in the way, as weft_store_check does. After
- * an error what was copied is there, and a second call goes on. Errors: those of both places, of report and progress,
- * WEFT_E_CHECK (other bytes are read back), WEFT_E_MEMORY. */
-weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *work,
-                            weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
-                            weft_store_copied *copied);
-
 /* ---- store_zero.c */
 
 /* Weights of zeros, which no memory backs until somebody writes there. */

@@ -20,7 +20,8 @@ typedef struct copier {
     const weft_work *work;
     weft_status (*report)(void *user, const weft_store_fault *fault);
     void *user;
-    weft_store_copied *copied;
+    weft_store_copied copied;
+    uint64_t faults;
     weft_update_file *update; /* the file that is being copied */
     uint8_t *part;
     uint64_t sum;         /* one word for the bytes read */
@@ -118,7 +119,7 @@ static weft_status there_prove(copier *c, const weft_store_item *item, const wef
                       memcmp(own->layout, other->layout, sizeof own->layout) == 0;
     weft_update_close(file);
     if (same)
-        c->copied->there++;
+        c->copied.there++;
     return same ? WEFT_OK
                 : weft_fail_quiet(WEFT_E_STATE, "%s: %s is there with another version; a store overwrites nothing",
                                   c->to->name, name);
@@ -140,8 +141,8 @@ static weft_status file_copy(copier *c, const weft_store_item *item, const weft_
         status = c->to->port->put(c->to->place, name, fill, c);
         if (status == WEFT_OK)
             status = written_prove(c, name);
-        c->copied->files += status == WEFT_OK;
-        c->copied->bytes += status == WEFT_OK ? item->bytes : 0;
+        c->copied.files += status == WEFT_OK;
+        c->copied.bytes += status == WEFT_OK ? item->bytes : 0;
     }
     weft_update_close(c->update);
     return status;
@@ -155,7 +156,7 @@ static weft_status fault_say(copier *c, const weft_store_item *item, const char 
     if (!weft_store_is_damage(status) && status != WEFT_E_STATE)
         return status;
     const weft_store_fault fault = {name, {item->name.run, item->name.number, 0}, status, weft_last_error()};
-    c->copied->faults++;
+    c->faults++;
     return c->report ? c->report(c->user, &fault) : WEFT_OK;
 }
 
@@ -179,29 +180,43 @@ static weft_status all_copy(copier *c, const weft_store_items *items, const weft
     return status;
 }
 
-weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *work,
-                            weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
-                            weft_store_copied *copied)
+static void copied_report(const weft_store_copied *all, weft_store_copied *copied)
 {
-    weft_work own;
+    const size_t size = copied ? copied->size : 0;
+    if (copied)
+        memcpy(copied, all, size < sizeof *all ? size : sizeof *all);
+    if (copied)
+        copied->size = size;
+}
+
+static weft_status stores_copy(copier *c)
+{
     weft_store_items items = {0}, there = {0};
-    *copied = (weft_store_copied){0};
-    copier c = {.from = from,
-                .to = to,
-                .work = weft_update_work_take(work, &own),
-                .report = report,
-                .user = user,
-                .copied = copied,
-                .part = weft_mem_take(PART, 1)};
-    weft_status status = c.part ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory to copy a store");
+    weft_status status = items_sorted(c->from, &items);
     if (status == WEFT_OK)
-        status = items_sorted(from, &items);
+        status = items_sorted(c->to, &there);
     if (status == WEFT_OK)
-        status = items_sorted(to, &there);
-    if (status == WEFT_OK)
-        status = all_copy(&c, &items, &there);
-    weft_mem_give(c.part);
+        status = all_copy(c, &items, &there);
     weft_mem_give(items.items);
     weft_mem_give(there.items);
+    return status;
+}
+
+weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *work,
+                            weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
+                            uint64_t *faults, weft_store_copied *copied)
+{
+    weft_work own;
+    weft_status status = weft_size_check(work, "weft_work");
+    if (status == WEFT_OK)
+        status = weft_size_check(copied, "weft_store_copied");
+    if (status != WEFT_OK)
+        return status;
+    copier c = {.from = from, .to = to, .work = weft_update_work_take(work, &own), .report = report, .user = user};
+    c.part = weft_mem_take(PART, 1);
+    status = c.part ? stores_copy(&c) : weft_fail(WEFT_E_MEMORY, "no memory to copy a store");
+    *faults = c.faults;
+    copied_report(&c.copied, copied);
+    weft_mem_give(c.part);
     return status;
 }

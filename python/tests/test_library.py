@@ -9,7 +9,7 @@ from pathlib import Path
 
 import support
 import weft_fabric as weft
-from weft_fabric import _declarations
+from weft_fabric import _declarations, _library
 
 TRY = """
 try:
@@ -53,6 +53,12 @@ class Library(unittest.TestCase):
         path = self.built('const char *weft_version_string(void) { return "0.0.9"; }')
         self.assertIn(f"is weft 0.0.9, and this package is for weft {_declarations.VERSION}", self.said(path))
 
+    def test_the_name_for_the_loader(self):
+        linked = Path(weft.library_path).resolve()
+        found = subprocess.run(["readelf", "-d", str(linked)], capture_output=True, text=True)
+        if "SONAME" in found.stdout:  # a wheel's has none
+            self.assertIn(f"[{_library._loader_name()}]", found.stdout)
+
     def test_an_older_one_of_the_same_version(self):
         path = self.built(f'const char *weft_version_string(void) {{ return "{_declarations.VERSION}"; }}')
         self.assertRegex(self.said(path), r"lacks weft_\w+: it is older")
@@ -90,7 +96,7 @@ except weft.CallError as error:
         self.assertRegex(done.stdout, "provider tcp: install libfabric .*libfabric1")
 
     def test_the_library_that_was_found_is_named(self):
-        self.assertTrue(weft.library_path.endswith(("libweft.so", "libweft.so.0")) or os.environ.get("WEFT_LIBRARY"))
+        self.assertTrue(weft.library_path.endswith(("libweft.so", _library._loader_name())) or os.environ.get("WEFT_LIBRARY"))
 
 
 if __name__ == "__main__":

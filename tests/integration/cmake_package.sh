@@ -40,4 +40,6 @@ read -ra library_flags < <(pkg-config --cflags --static --libs weft | sed 's/-lw
 "${WEFT_CC:-cc}" "${flags[@]}" "$work/user/use.c" "${library_flags[@]}" -o "$work/use_pc"
 [ "$("$work/use_pc")" = "$version" ] || { echo "use_pc failed" && exit 1; }
 soname=$(readelf -d "$library" | sed -nE 's/.*SONAME.*\[(.*)\].*/\1/p')
-[ "$soname" = libweft.so.0 ] || { echo "soname is '$soname', not libweft.so.0" && exit 1; }
+wanted=libweft.so.${version%%.*} # of 0.x with the minor version, because each may change the binary interface
+[ "$wanted" != libweft.so.0 ] || wanted=libweft.so.${version%.*}
+[ "$soname" = "$wanted" ] || { echo "soname is '$soname', not $wanted" && exit 1; }

@@ -461,6 +461,15 @@ const char *text;
 weft_status weft_store_check(weft_store *store, const weft_work *work,
 weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
 uint64_t *faults);
+typedef struct weft_store_copied {
+size_t size;
+uint64_t files;
+uint64_t bytes;
+uint64_t there;
+} weft_store_copied;
+weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *work,
+weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
+uint64_t *faults, weft_store_copied *copied);
 typedef struct weft_store_keep {
 size_t size;
 uint64_t versions;

@@ -15,13 +15,19 @@ ffi: Any = cffi.FFI()
 ffi.cdef(_declarations.DECLARATIONS)
 
 
+def _loader_name() -> str:
+    """The name for the system's loader. Before 1.0 it has the minor version, because that changes the interface."""
+    major, minor = _declarations.VERSION.split(".")[:2]
+    return f"libweft.so.{major}.{minor}" if major == "0" else f"libweft.so.{major}"
+
+
 def _paths() -> list[str]:
     """Places of the library: the one that WEFT_LIBRARY names, else the package's own, else the loader's."""
     named = os.environ.get("WEFT_LIBRARY")
     if named:
         return [named]
     own = Path(__file__).with_name("libweft.so")
-    return [str(own)] if own.exists() else ["libweft.so.0"]
+    return [str(own)] if own.exists() else [_loader_name()]
 
 
 def _open(path: str) -> Any:
