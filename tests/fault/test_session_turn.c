@@ -278,7 +278,6 @@ typedef struct neighbours {
 
 static const neighbours beside[] = {
     {false, BY_THE_CALL, &call_publish, {&call_publish, &call_bind, &call_close}, &call_wait, WEFT_OK},
-    {false, AFTERWARDS, &call_bind, {&call_bind, &call_publish, &call_close}, NULL, WEFT_OK},
     {true, AFTERWARDS, &call_bind, {&call_bind, &call_commit, &call_close}, NULL, WEFT_OK},
     {true, STAGED_BEFORE, &call_scrub, {&call_commit, &call_scrub, &call_close}, &call_staged, WEFT_OK},
     {true, STAGED_BEFORE, &call_commit, {&call_scrub, &call_commit, &call_close}, &call_staged, WEFT_AGAIN},

@@ -16,7 +16,7 @@ json made "[l['level'] for l in $(of level)] == 2 * ['tight', 'fast', 'pairs', '
 json made "all(sum(l['plane_bits'].values()) == 8 * l['bytes'] for l in $(of level) if 'plane_bits' in l)"
 json made "$(of floor)[1]['bits_per_change'] < $(of level)[4]['bits_per_change']"
 json made "$(of level)[4]['bytes'] < $(of level)[5]['bytes'] < $(of level)[6]['bytes']"
-json made "all(m['bytes'] > $(of level)[4]['bytes'] for m in $(of method)[4:]) and len($(of method)) == 8"
+json made "all(m['bytes'] > $(of level)[4]['bytes'] for m in $(of method)[5:]) and len($(of method)) == 10"
 json made "{s['threads'] for s in $(of stage)} == {1, 2}"
 # Planes of no change, which is the first density, may take less than is printed.
 json made "all(s['ms'] > 0 or 'byte planes' in s['stage'] for s in $(of stage))"

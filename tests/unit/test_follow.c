@@ -31,13 +31,16 @@ static const char *at(const char *name)
     return path;
 }
 
-/* A file that was written so many seconds ago. */
+/* A model of no tensors that was written so many seconds ago. */
 static void put(const char *path, int age)
 {
+    char text[600];
+    const uint64_t bytes = (uint64_t)snprintf(text, sizeof text, "{\"__metadata__\":{\"path\":\"%s\"}}", path);
     const struct timespec then = {time(NULL) - age, 0}, times[2] = {then, then};
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
-    assert_int_equal(write(fd, path, strlen(path)), strlen(path));
+    assert_int_equal(write(fd, &bytes, sizeof bytes), sizeof bytes);
+    assert_int_equal(write(fd, text, bytes), bytes);
     close(fd);
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
