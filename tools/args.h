@@ -57,7 +57,9 @@ typedef enum weft_option {
     WEFT_OPTION_RUN,
     WEFT_OPTION_SAVE_EACH,
     WEFT_OPTION_KEPT,
-    WEFT_OPTION_ON_VERSION
+    WEFT_OPTION_ON_VERSION,
+    WEFT_OPTION_LEVEL_OF, /* merge, invert */
+    WEFT_OPTION_LEVEL_PUT
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)

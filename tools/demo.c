@@ -329,12 +329,26 @@ static int failure_code(const demo *d, int code)
     return failed->exit_code == WEFT_EXIT_USAGE || failed->exit_code == WEFT_EXIT_DIFFERENT ? failed->exit_code : code;
 }
 
+/* Updates of so many bytes that the best bucket of each link is above the least one, and so differs by peer. */
+static weft_args defaults(const weft_args *args)
+{
+    weft_args own = *args;
+    if (!weft_args_given(args, WEFT_OPTION_PARAMS))
+        own.params = 64000000;
+    if (!weft_args_given(args, WEFT_OPTION_CHANGED))
+        own.changed = 3;
+    if (!weft_args_given(args, WEFT_OPTION_UPDATES))
+        own.updates = 6;
+    return own;
+}
+
 int weft_verb_demo(const weft_args *args)
 {
     if (weft_args_given(args, WEFT_OPTION_SOURCES) || weft_args_given(args, WEFT_OPTION_RANKS))
         return weft_demo_shards(args);
-    demo d = {.plan = {.args = args}, .messages = -1, .started = weft_now_ms()};
-    weft_demo_table_open(&d.table, args->json, args->updates);
+    const weft_args own = defaults(args);
+    demo d = {.plan = {.args = &own}, .messages = -1, .started = weft_now_ms()};
+    weft_demo_table_open(&d.table, args->json, own.updates);
     weft_status status = demo_open(&d);
     weft_tool_phase phase = status == WEFT_OK ? WEFT_TOOL_WORK : WEFT_TOOL_INPUT;
     weft_output_serve(); /* the trainer's process, which is forked by now, speaks to this one, and that listens */

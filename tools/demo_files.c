@@ -76,8 +76,8 @@ typedef struct demo_link {
 
 static const demo_link links[] = {
     {"near", "none", "4MiB", "fast"},
-    {"mid", "1Gbit/s", "4MiB", "tight"},
-    {"far", "200Mbit/s", "2MiB", "tight"},
+    {"mid", "500Mbit/s", "4MiB", "tight"},
+    {"far", "100Mbit/s", "2MiB", "tight"},
 };
 
 enum { LINK_COUNT = sizeof links / sizeof *links };

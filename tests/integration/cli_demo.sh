@@ -20,9 +20,18 @@ json demo "len(lines) == 1 and lines[0]['identical'] is True"
 json demo "lines[0]['updates'] == 4 and lines[0]['peers'] == 3 and len(lines[0]['rollouts']) == 3"
 json demo "lines[0]['dense_bytes'] == 4 * 3 * lines[0]['model_bytes'] and 1e6 < lines[0]['elements'] < 2e6"
 json demo "abs(lines[0]['times_less'] - lines[0]['dense_bytes'] / lines[0]['bytes_sent']) < 0.01 * lines[0]['times_less']"
-json demo "0.005 < lines[0]['changed'] / (4 * lines[0]['elements']) < 0.02 and 0 < lines[0]['bits_per_change'] < 64"
+json demo "0.02 < lines[0]['changed'] / (4 * lines[0]['elements']) < 0.04 and 0 < lines[0]['bits_per_change'] < 64"
 json demo "lines[0]['snapshot_bytes'] == 0 and 0 < lines[0]['seconds'] < 90"
 json demo "all(r['held'] == 4 and r['digest'] == lines[0]['digest'] for r in lines[0]['rollouts'])"
+nothing_left
+
+echo "of its own size peers have buckets of several sizes"
+for attempt in 1 2 3; do # a busy machine may make all links alike
+    run size 0 "$weft" demo
+    sizes=$(awk '$3 > 1 && ($1 == "near" || $1 == "mid" || $1 == "far") {print $3, $9, $10}' "$work/size.out" | sort -u | cut -d' ' -f1 | sort | uniq -d)
+    [ -z "$sizes" ] || break
+done
+[ -n "$sizes" ] || fail "in $attempt runs each version found all peers with one size of bucket"
 nothing_left
 
 run lines 0 "$weft" demo --peers 1 --params 200K --updates 2 --changed 0.5

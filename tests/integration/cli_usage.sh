@@ -13,6 +13,10 @@ for verb in info check trainer rollout demo; do
 done
 says help_rollout "--until V"
 says help_trainer "--follow DIR .*checkpoint-10.*STABLE"
+for pair in 'put fast, or tight .*\(fast\)$' 'diff \(tight\)$' 'merge \(tight with --base, ' 'invert \(tight with --base, '; do
+    run help_level 0 "$weft" "${pair%% *}" --help # each verb's own default
+    says help_level "--level LEVEL .*${pair#* }"
+done
 for verb in trainer rollout; do
     says "help_$verb" "--model FILE .*folder of shards"
 done
