@@ -56,9 +56,28 @@ static void times(void **state)
     assert_int_equal(weft_s3_time(""), 0);
 }
 
+static void json_is_read(void **state)
+{
+    static const char text[] = "{ \"Code\" : \"Success\",\n \"AccessKeyId\":\"ID\", \"Token\" :\t\"a\\/b\\\"c\" }";
+    char out[16];
+    (void)state;
+    assert_true(weft_s3_json(text, "AccessKeyId", out, sizeof out));
+    assert_string_equal(out, "ID");
+    assert_true(weft_s3_json(text, "Token", out, sizeof out));
+    assert_string_equal(out, "a/b\"c");
+    assert_false(weft_s3_json(text, "Secret", out, sizeof out));
+    assert_false(weft_s3_json(text, "Code", out, 7)); /* no room for its end */
+    assert_true(weft_s3_json(text, "Code", out, 8));
+    static const char *const broken[] = {
+        "", "\"Token\"", "\"Token\":", "\"Token\": 5", "\"Token\": \"a", "\"Token\": \"a\\", "\"Token\":\"\""};
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
+        assert_false(weft_s3_json(broken[i], "Token", out, sizeof out));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_is_read),
         cmocka_unit_test(names_in_urls),
         cmocka_unit_test(elements),
         cmocka_unit_test(times),
