@@ -139,6 +139,9 @@ weft_status weft_earlier_copy(const weft_earlier *earlier, weft_file *file);
 bool weft_earlier_link(const weft_earlier *earlier, const char *path);
 void weft_earlier_close(weft_earlier *earlier);
 
+/* Whether a folder could take the path's place. Errors: WEFT_E_FILE. */
+weft_status weft_model_folder_check(const char *path);
+
 /* Why a file did not open, from errno. */
 const char *weft_model_unopened(const char *path);
 

@@ -126,56 +126,6 @@ static weft_status shards_step(weft_model_output *output)
 
 /* ---- open */
 
-/* Whether the last name of the path is . or .., which no rename takes. */
-static bool ends_in_dots(const char *path)
-{
-    size_t end = strlen(path);
-    while (end > 0 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] == '.')
-        begin--;
-    return end - begin >= 1 && end - begin <= 2 && (begin == 0 || path[begin - 1] == '/');
-}
-
-bool weft_model_folder_fits(const char *path)
-{
-    uint64_t found = 0;
-    struct stat facts;
-    if (ends_in_dots(path))
-        return false;
-    if (lstat(path, &facts) != 0)
-        return errno == ENOENT;
-    DIR *listing = S_ISDIR(facts.st_mode) ? opendir(path) : NULL;
-    while (listing && readdir(listing))
-        found++;
-    if (listing)
-        closedir(listing);
-    return listing && found <= 2;
-}
-
-static weft_status folder_check(const char *path)
-{
-    if (ends_in_dots(path))
-        return weft_fail(WEFT_E_FILE, "is not the folder's own name, and an output is renamed into its place when "
-                                      "whole; name a folder that is not there yet");
-    weft_status status = weft_file_place_check(path);
-    if (status != WEFT_OK || weft_model_folder_fits(path))
-        return status;
-    return weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
-}
-
-weft_status weft_model_place_check(const void *attachment, uint64_t bytes, const weft_model_place *place)
-{
-    return place->name || weft_shards_are_many(attachment, bytes) ? folder_check(place->path)
-                                                                  : weft_file_check(place->path);
-}
-
-weft_status weft_model_save_check(const void *attachment, uint64_t bytes, const char *path)
-{
-    return weft_model_place_check(attachment, bytes, &(weft_model_place){.path = path});
-}
-
 /* "out/" is what shells complete: what is unfinished stands beside the folder, not in it. */
 static void cut_slashes(char *path)
 {
@@ -207,7 +157,7 @@ static weft_status index_put(const weft_model_output *output)
 static weft_status folder_begin(weft_model_output *output)
 {
     cut_slashes(output->path);
-    weft_status status = folder_check(output->path); /* better told now than after hours */
+    weft_status status = weft_model_folder_check(output->path); /* better told now than after hours */
     if (status != WEFT_OK)
         return status;
     output->folder = weft_file_beside(output->path);
