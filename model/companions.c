@@ -63,25 +63,6 @@ static weft_status copy_parts(int from, weft_file *to)
     return WEFT_OK;
 }
 
-/* Whether the file is, byte for byte, an earlier one, which was linked. */
-static bool is_earlier(const char *from, const char *name, uint64_t bytes, const char *folder, const char *to)
-{
-    weft_earlier earlier;
-    uint8_t part[PART];
-    const int source = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    weft_earlier_open(folder, name, bytes, &earlier);
-    bool same = source >= 0 && earlier.file >= 0;
-    while (same && earlier.same < bytes) {
-        const uint64_t left = bytes - earlier.same, now = left < PART ? left : PART;
-        same = weft_file_read(source, part, now, earlier.same) == WEFT_OK && weft_earlier_is(&earlier, part, now);
-    }
-    same = same && weft_earlier_link(&earlier, to);
-    weft_earlier_close(&earlier);
-    if (source >= 0)
-        close(source);
-    return same;
-}
-
 static weft_status copy(const char *from, const char *to)
 {
     weft_file file = {.descriptor = -1};
@@ -109,7 +90,7 @@ static weft_status bring(const weft_folder *base, const char *name, const char *
         return WEFT_OK;
     if (facts.st_size > COPIED && linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0)
         return WEFT_OK;
-    return is_earlier(from, name, (uint64_t)facts.st_size, earlier, to) ? WEFT_OK : copy(from, to);
+    return weft_earlier_stand_in(earlier, name, from, to) ? WEFT_OK : copy(from, to);
 }
 
 static weft_status bring_all(const weft_folder *base, const weft_shards *made, const char *folder, const char *earlier)

@@ -68,3 +68,23 @@ void weft_earlier_close(weft_earlier *earlier)
     weft_mem_give(earlier->path);
     *earlier = (weft_earlier){.file = -1};
 }
+
+bool weft_earlier_stand_in(const char *folder, const char *name, const char *from, const char *to)
+{
+    weft_earlier earlier;
+    uint8_t part[PART];
+    struct stat facts;
+    const int source = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const uint64_t bytes = source >= 0 && fstat(source, &facts) == 0 ? (uint64_t)facts.st_size : UINT64_MAX;
+    weft_earlier_open(folder, name, bytes, &earlier);
+    bool same = earlier.file >= 0;
+    while (same && earlier.same < bytes) {
+        const uint64_t left = bytes - earlier.same, now = left < PART ? left : PART;
+        same = weft_file_read(source, part, now, earlier.same) == WEFT_OK && weft_earlier_is(&earlier, part, now);
+    }
+    same = same && weft_earlier_link(&earlier, to);
+    weft_earlier_close(&earlier);
+    if (source >= 0)
+        close(source);
+    return same;
+}

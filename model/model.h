@@ -138,6 +138,8 @@ weft_status weft_earlier_copy(const weft_earlier *earlier, weft_file *file);
 /* Makes a hard link to it. Returns false where the file system makes none. */
 bool weft_earlier_link(const weft_earlier *earlier, const char *path);
 void weft_earlier_close(weft_earlier *earlier);
+/* Makes a hard link `to` to the file of that name in `folder` (NULL: none) if that is equal to the file `from`. */
+bool weft_earlier_stand_in(const char *folder, const char *name, const char *from, const char *to);
 
 /* Whether a folder could take the path's place. Errors: WEFT_E_FILE. */
 weft_status weft_model_folder_check(const char *path);

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -259,6 +260,19 @@ weft_status weft_model_output_write(weft_model_output *output, const void *data,
     return status;
 }
 
+/* Shards that were written in pieces are compared when they are whole. */
+static void shards_link(const weft_model_output *output)
+{
+    char to[PATH_MAX];
+    for (uint64_t s = 0; output->before && s < output->shards.count; s++) {
+        char *path = inside(output, output->shards.items[s].name);
+        if (path && snprintf(to, sizeof to, "%s.tmp", path) < PATH_MAX &&
+            weft_earlier_stand_in(output->before, output->shards.items[s].name, path, to) && rename(to, path) != 0)
+            unlink(to);
+        weft_mem_give(path);
+    }
+}
+
 static weft_status folder_finish(weft_model_output *output)
 {
     if (rename(output->folder, output->path) != 0)
@@ -280,6 +294,8 @@ weft_status weft_model_output_finish(weft_model_output *output)
         status = weft_scatter_finish(&output->scatter);
     else if (!output->folder)
         status = weft_file_finish(&output->file);
+    if (status == WEFT_OK && scattered && output->folder)
+        shards_link(output);
     if (status == WEFT_OK && output->folder)
         status = folder_finish(output);
     if (status != WEFT_OK)

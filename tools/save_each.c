@@ -20,36 +20,6 @@
 #define UNFINISHED_S  3600 /* after which nobody goes on with what a process left */
 #define FILE_OF_MODEL "model.safetensors"
 
-/* ---- the folder */
-
-weft_status weft_save_each_open(const weft_args *args, weft_save_each *each)
-{
-    *each = (weft_save_each){.args = args};
-    if (!args->save_each) {
-        if (weft_args_given(args, WEFT_OPTION_KEPT) || args->on_version)
-            return weft_fail_quiet(WEFT_E_ARGUMENT, "--keep and --on-version go with --save-each DIR");
-        return WEFT_OK;
-    }
-    if (weft_args_given(args, WEFT_OPTION_KEPT) && args->kept == 0)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--keep 0: the newest version is kept, so need 1 or more");
-    if (mkdir(args->save_each, 0777) != 0 && errno != EEXIST)
-        return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: cannot be made: %s", args->save_each, strerror(errno));
-    each->folder = realpath(args->save_each, NULL);
-    if (!each->folder || access(each->folder, W_OK | X_OK) != 0)
-        return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: no folder can be written there: %s", args->save_each,
-                               strerror(errno));
-    if (!args->model || !weft_model_is_folder_of_one(args->model, each->name))
-        strcpy(each->name, FILE_OF_MODEL);
-    return WEFT_OK;
-}
-
-void weft_save_each_close(weft_save_each *each)
-{
-    free(each->folder);
-    free(each->last);
-    *each = (weft_save_each){0};
-}
-
 /* ---- what goes */
 
 typedef struct saved {
@@ -115,6 +85,22 @@ static size_t list_saved(DIR *listing, saved **list)
     return count;
 }
 
+/* The version written last, by a process before this one too; NULL: there is none. */
+static char *newest_of(const char *folder)
+{
+    char path[PATH_MAX];
+    saved *list = NULL;
+    DIR *listing = opendir(folder);
+    const size_t count = listing ? list_saved(listing, &list) : 0;
+    if (count)
+        qsort(list, count, sizeof *list, newest_first);
+    const bool found = count && snprintf(path, sizeof path, "%s/%s", folder, list[0].name) < PATH_MAX;
+    if (listing)
+        closedir(listing);
+    free(list);
+    return found ? strdup(path) : NULL;
+}
+
 /* Keeps the folders that were written last. A number says less, because a trainer may go back to an older one. */
 static void trim(const weft_save_each *each)
 {
@@ -133,6 +119,37 @@ static void trim(const weft_save_each *each)
             remove_folder(dirfd(listing), list[i].name);
     closedir(listing);
     free(list);
+}
+
+/* ---- the folder */
+
+weft_status weft_save_each_open(const weft_args *args, weft_save_each *each)
+{
+    *each = (weft_save_each){.args = args};
+    if (!args->save_each) {
+        if (weft_args_given(args, WEFT_OPTION_KEPT) || args->on_version)
+            return weft_fail_quiet(WEFT_E_ARGUMENT, "--keep and --on-version go with --save-each DIR");
+        return WEFT_OK;
+    }
+    if (weft_args_given(args, WEFT_OPTION_KEPT) && args->kept == 0)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--keep 0: the newest version is kept, so need 1 or more");
+    if (mkdir(args->save_each, 0777) != 0 && errno != EEXIST)
+        return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: cannot be made: %s", args->save_each, strerror(errno));
+    each->folder = realpath(args->save_each, NULL);
+    if (!each->folder || access(each->folder, W_OK | X_OK) != 0)
+        return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: no folder can be written there: %s", args->save_each,
+                               strerror(errno));
+    each->last = newest_of(each->folder);
+    if (!args->model || !weft_model_is_folder_of_one(args->model, each->name))
+        strcpy(each->name, FILE_OF_MODEL);
+    return WEFT_OK;
+}
+
+void weft_save_each_close(weft_save_each *each)
+{
+    free(each->folder);
+    free(each->last);
+    *each = (weft_save_each){0};
 }
 
 /* ---- a version */
