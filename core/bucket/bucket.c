@@ -5,13 +5,13 @@
 
 weft_cursor weft_cursor_begin(const weft_chain *chain)
 {
-    return (weft_cursor){chain->first, 0, 0, chain->last, chain->last_frames};
+    return (weft_cursor){chain->first, chain->first_frame, chain->first_offset, chain->last, chain->last_frames};
 }
 
 void weft_cursor_reach(weft_cursor *cursor, const weft_chain *chain)
 {
     if (cursor->block == WEFT_NO_BLOCK)
-        cursor->block = chain->first;
+        *cursor = weft_cursor_begin(chain);
     cursor->last = chain->last;
     cursor->last_frames = chain->last_frames;
 }
@@ -84,15 +84,23 @@ void weft_cursor_skip(const weft_arena *arena, weft_cursor *cursor, uint64_t uni
     }
 }
 
+const uint8_t *weft_cursor_next(const weft_arena *arena, weft_cursor *cursor, uint32_t *bytes)
+{
+    *cursor = settle(arena, *cursor);
+    if (cursor->block == WEFT_NO_BLOCK)
+        return NULL;
+    const uint8_t *frame = weft_arena_block(arena, cursor->block) + cursor->offset;
+    *bytes = weft_arena_index(arena, cursor->block, cursor->frame++)->bytes;
+    cursor->offset += *bytes;
+    return frame;
+}
+
 uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame)
 {
-    if (weft_cursor_done(arena, cursor, unit_limit))
-        return 0;
-    *cursor = settle(arena, *cursor);
-    uint32_t bytes = weft_arena_index(arena, cursor->block, cursor->frame)->bytes;
-    memcpy(frame, weft_arena_block(arena, cursor->block) + cursor->offset, bytes);
-    cursor->frame++;
-    cursor->offset += bytes;
+    uint32_t bytes = 0;
+    const uint8_t *there = weft_cursor_done(arena, cursor, unit_limit) ? NULL : weft_cursor_next(arena, cursor, &bytes);
+    if (there)
+        memcpy(frame, there, bytes);
     return bytes;
 }
 

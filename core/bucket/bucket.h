@@ -50,6 +50,8 @@ void weft_cursor_skip(const weft_arena *arena, weft_cursor *cursor, uint64_t uni
 bool weft_cursor_unit(const weft_arena *arena, const weft_cursor *cursor, uint64_t limit, uint64_t *unit);
 /* Reads the header of the next frame, which is there. */
 void weft_cursor_header(const weft_arena *arena, const weft_cursor *cursor, weft_frame_header *header);
+/* Returns the next frame, where it stands in the arena, and steps over it. NULL: there is none. */
+const uint8_t *weft_cursor_next(const weft_arena *arena, weft_cursor *cursor, uint32_t *bytes);
 /* Copies the next frame of a unit below `unit_limit` out of the chain and steps over it; its bytes, 0: there is none.
  * `frame` has room for the layout's largest. */
 uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame);

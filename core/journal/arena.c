@@ -18,7 +18,7 @@ uint32_t weft_arena_block_bytes(uint64_t largest_frame)
 
 static void reset(weft_chain_block *block)
 {
-    *block = (weft_chain_block){0, 0, WEFT_NO_BLOCK};
+    *block = (weft_chain_block){0, 0, WEFT_NO_BLOCK, 0};
 }
 
 weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame)
@@ -93,12 +93,28 @@ bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t le
     if (block == WEFT_NO_BLOCK)
         return false;
     reset(&arena->blocks[block]);
+    arena->blocks[block].chains = 1;
     if (chain->first == WEFT_NO_BLOCK)
         chain->first = block;
     else
         arena->blocks[chain->last].next = block;
     chain->last = block;
     chain->last_frames = 0;
+    return true;
+}
+
+bool weft_chain_join(weft_arena *arena, weft_chain *chain, const weft_chain *before, uint32_t bytes)
+{
+    weft_chain_block *shared = before->last == WEFT_NO_BLOCK ? NULL : &arena->blocks[before->last];
+    if (!shared || chain->first != WEFT_NO_BLOCK || shared->next != WEFT_NO_BLOCK ||
+        weft_chain_sink(arena, before).capacity < bytes)
+        return false;
+    pthread_mutex_lock(&arena->lock);
+    shared->chains++;
+    pthread_mutex_unlock(&arena->lock);
+    chain->first = chain->last = before->last;
+    chain->first_frame = chain->last_frames = shared->frames;
+    chain->first_offset = shared->used;
     return true;
 }
 
@@ -129,8 +145,9 @@ uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain)
     pthread_mutex_lock(&arena->lock);
     const uint32_t before = arena->free_count;
     for (uint32_t block = chain->first; block != WEFT_NO_BLOCK;) {
-        uint32_t next = arena->blocks[block].next;
-        arena->free[arena->free_count++] = block;
+        const uint32_t next = block == chain->last ? WEFT_NO_BLOCK : arena->blocks[block].next;
+        if (--arena->blocks[block].chains == 0)
+            arena->free[arena->free_count++] = block;
         block = next;
     }
     uint32_t given = arena->free_count - before;

@@ -2,7 +2,8 @@
  *
  * Frames of one update and level stand in a row in a chain of blocks; a frame never crosses a block. Each block has its
  * frames at the front and their index (check, length, unit) at the back. So blocks are taken and given with their
- * index, and nothing is ever compacted. A block has room for at least one frame of any unit. */
+ * index, and nothing is ever compacted. A block has room for at least one frame of any unit. That is much for a small
+ * update, so a chain may begin in the room that the chain before it left: then both have the block. */
 #ifndef WEFT_CORE_ARENA_H
 #define WEFT_CORE_ARENA_H
 
@@ -22,6 +23,7 @@ typedef struct weft_chain_block {
     uint32_t used;   /* bytes of frames */
     uint32_t frames; /* number of frames, and of index entries */
     uint32_t next;   /* next block of the chain, or WEFT_NO_BLOCK */
+    uint32_t chains; /* chains that have frames here */
 } weft_chain_block;
 
 typedef struct weft_arena {
@@ -41,8 +43,9 @@ typedef struct weft_arena {
 
 /* A chain of blocks: the frames of one update at one level. */
 typedef struct weft_chain {
-    uint32_t first, last; /* first and last block; WEFT_NO_BLOCK: empty */
-    uint32_t last_frames; /* frames in the last block, so that a copy of the chain keeps its own end */
+    uint32_t first, last;               /* first and last block; WEFT_NO_BLOCK: empty */
+    uint32_t first_frame, first_offset; /* place of the first frame in the first block */
+    uint32_t last_frames;               /* frames in the last block, so that a copy of the chain keeps its own end */
     uint64_t frames;
     uint64_t bytes;
     uint64_t staged_bytes; /* bytes that a peer's staging needs for the whole chain */
@@ -60,6 +63,10 @@ void weft_chain_begin(weft_chain *chain);
 bool weft_chain_extend(weft_arena *arena, weft_chain *chain);
 /* Appends a free block if at least `leave` blocks stay free. */
 bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t leave);
+/* Begins an empty chain behind the last frame of the chain `before`. False, and nothing is done: the block there has no
+ * room for a frame of `bytes` bytes, or another chain goes on from it. One thread appends to chains that share blocks.
+ */
+bool weft_chain_join(weft_arena *arena, weft_chain *chain, const weft_chain *before, uint32_t bytes);
 /* Returns the place of the next frame: the room after the last frame, less the index entry that the frame will need. */
 weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain);
 /* Adds the index entry of a frame of `bytes` bytes that was just written to the sink. */
@@ -70,7 +77,7 @@ uint32_t weft_arena_free_blocks(weft_arena *arena);
 uint32_t weft_arena_bare(weft_arena *arena, uint32_t ahead);
 /* Has the kernel back the first of those blocks, a few MiB of them. One thread at a time, while others take blocks. */
 void weft_arena_prefault(weft_arena *arena, uint32_t ahead);
-/* Gives the chain's blocks back. Returns their number. */
+/* Gives back the chain's blocks, but for those that other chains have frames in. Returns their number. */
 uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain);
 
 #endif

@@ -118,6 +118,15 @@ void weft_journal_drop(weft_journal *journal)
     journal->oldest++;
 }
 
+bool weft_journal_join(weft_journal *journal, weft_level level, weft_chain *chain, uint32_t bytes)
+{
+    const weft_update *update;
+    for (uint64_t order = journal->next - 1; (update = weft_journal_at(journal, order)) != NULL; order--)
+        if (update->levels >> level & 1 && update->chain[level].last != WEFT_NO_BLOCK)
+            return weft_chain_join(&journal->arena, chain, &update->chain[level], bytes);
+    return false;
+}
+
 bool weft_journal_full(const weft_journal *journal)
 {
     return journal->next - journal->oldest == WEFT_JOURNAL_UPDATES;

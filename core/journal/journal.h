@@ -70,6 +70,9 @@ void weft_journal_drop(weft_journal *journal);
 weft_update *weft_journal_place(weft_journal *journal);
 /* Takes in a finished update and sets its order. Readers at its place go on. The ring must have room. */
 weft_update *weft_journal_append(weft_journal *journal, const weft_update *update);
+/* Begins an empty chain of a level in the room that the newest update with frames left, for a frame of `bytes` bytes.
+ * False: there is none. */
+bool weft_journal_join(weft_journal *journal, weft_level level, weft_chain *chain, uint32_t bytes);
 bool weft_journal_full(const weft_journal *journal);
 /* Returns the bytes of blocks in use. */
 uint64_t weft_journal_bytes(weft_journal *journal);

@@ -196,14 +196,15 @@ static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
 /* Returns true if the journal has what the tiles lack, and sets `*blocks` to how many blocks that takes. */
 static bool kept(weft_journal *journal, const weft_newest *newest, const weft_tiles *tiles, uint64_t *blocks)
 {
-    *blocks = 0;
+    uint64_t bytes = 0;
     for (uint64_t order = tiles->from; order != newest->order;) {
         const weft_update *update = weft_journal_after(journal, order);
         if (!update)
             return false;
-        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / journal->arena.block_bytes + 1;
+        bytes += update->chain[WEFT_JOURNAL_LEVEL].bytes;
         order = update->order;
     }
+    *blocks = bytes / journal->arena.block_bytes + 1;
     return true;
 }
 

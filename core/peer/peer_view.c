@@ -211,10 +211,14 @@ static weft_view_need *need_of(weft_peer_view *view, const weft_arena *arena, co
 {
     const uint64_t given_back = atomic_load(&arena->given_back);
     for (uint32_t i = 0; i < WEFT_VIEW_COUNTED; i++)
-        if (view->needs[i].first == chain->first && view->needs[i].given_back == given_back)
+        if (view->needs[i].first == chain->first && view->needs[i].first_frame == chain->first_frame &&
+            view->needs[i].given_back == given_back)
             return &view->needs[i];
     weft_view_need *need = &view->needs[view->next_need++ % WEFT_VIEW_COUNTED];
-    *need = (weft_view_need){.first = chain->first, .given_back = given_back, .cursor = weft_cursor_begin(chain)};
+    *need = (weft_view_need){.first = chain->first,
+                             .first_frame = chain->first_frame,
+                             .given_back = given_back,
+                             .cursor = weft_cursor_begin(chain)};
     return need;
 }
 

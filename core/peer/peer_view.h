@@ -21,6 +21,7 @@
 /* What a view needs of a chain, as far as the chain was there. */
 typedef struct weft_view_need {
     uint32_t first;        /* first block of the chain */
+    uint32_t first_frame;  /* and the frame in it that the chain begins with */
     uint64_t given_back;   /* chains that the arena had got back: another number means that the chain may be another */
     weft_cursor cursor;    /* place after the frames that were counted */
     uint64_t staged_bytes; /* bytes of staging that the frames before the cursor take, as change lists */

@@ -77,7 +77,8 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
         return status;
     weft_frame_sink sink = weft_chain_sink(arena, chain);
     if (sink.capacity < length) {
-        if (!weft_eviction_extend(writer->publisher, chain)) {
+        if (!weft_journal_join(&writer->publisher->journal, level, chain, length) &&
+            !weft_eviction_extend(writer->publisher, chain)) {
             weft_eager_withdraw(writer->publisher, update);
             update->snapshot_only = true;
             return WEFT_OK;

@@ -139,7 +139,8 @@ static weft_status frame_append(resume *r, weft_update *update, const weft_frame
     weft_chain *chain = &update->chain[WEFT_JOURNAL_LEVEL];
     const uint32_t bytes = WEFT_FRAME_HEADER_BYTES + frame->header.payload_bytes;
     weft_frame_sink sink = weft_chain_sink(arena, chain);
-    if (sink.capacity < bytes && !weft_chain_extend(arena, chain))
+    if (sink.capacity < bytes && !weft_journal_join(&r->publisher->journal, WEFT_JOURNAL_LEVEL, chain, bytes) &&
+        !weft_chain_extend(arena, chain))
         return weft_fail(WEFT_E_BUDGET, "no room; raise [trainer] journal");
     sink = weft_chain_sink(arena, chain);
     if (back) {

@@ -263,15 +263,13 @@ static weft_status frame_begin(weft_publisher *publisher, const uint8_t *bytes, 
 static weft_status chain_frames(weft_publisher *publisher, const weft_chain *chain)
 {
     const weft_arena *arena = &publisher->journal.arena;
-    for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
-        const uint8_t *frame = weft_arena_block(arena, block);
-        for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
-            uint32_t bytes = weft_arena_index(arena, block, i)->bytes;
-            weft_status status = frame_begin(publisher, frame, bytes);
-            if (status != WEFT_OK)
-                return status;
-            frame += bytes;
-        }
+    weft_cursor cursor = weft_cursor_begin(chain);
+    const uint8_t *frame;
+    uint32_t bytes;
+    while ((frame = weft_cursor_next(arena, &cursor, &bytes)) != NULL) {
+        weft_status status = frame_begin(publisher, frame, bytes);
+        if (status != WEFT_OK)
+            return status;
     }
     return frames_end(&publisher->shadow);
 }

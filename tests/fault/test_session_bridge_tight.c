@@ -196,7 +196,7 @@ static void beyond_the_journal(void **state)
 {
     fleet *f = *state;
     for (int i = 0; i < 30; i++)
-        fleet_publish(f, 30);
+        fleet_publish(f, 600);
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
     assert_true(fleet_line(f, "a").snapshot_bytes > 0);

@@ -220,6 +220,16 @@ static void the_journal_was_too_short(void **state)
     take_snapshot(f, f->newest);
 }
 
+/* Small updates take little room, so the least journal leads on from hundreds of versions. */
+static void many_small_ones_have_room(void **state)
+{
+    fleet *f = *state;
+    publish_many(f, 300, 1);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take(f, f->newest);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+}
+
 /* Bits of no version are repaired to the version that they are nearest to, whatever was wanted. */
 static void a_repair_answers_the_wish(void **state)
 {
@@ -296,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(the_journal_was_too_short, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(many_small_ones_have_room, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_repair_answers_the_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
         cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),

@@ -186,6 +186,28 @@ static void journal(void **state)
     journal_round(WEFT_JOURNAL_UPDATES);
 }
 
+/* A chain joins the newest update that has frames of its level. */
+static void journal_joins(void **state)
+{
+    (void)state;
+    weft_journal journal;
+    weft_chain chain;
+    assert_int_equal(weft_journal_open(&journal, 1u << 20, LARGEST), WEFT_OK);
+    weft_chain_begin(&chain);
+    assert_false(weft_journal_join(&journal, WEFT_LEVEL_FAST, &chain, 16));
+    weft_update update = make_update(&journal, 1, NULL), nothing = {.levels = 1u << WEFT_LEVEL_FAST};
+    const uint32_t block = update.chain[WEFT_LEVEL_FAST].last;
+    weft_chain_begin(&nothing.chain[WEFT_LEVEL_FAST]);
+    weft_journal_append(&journal, &update);
+    weft_journal_append(&journal, &nothing);
+    assert_false(weft_journal_join(&journal, WEFT_LEVEL_TIGHT, &chain, 16));
+    assert_true(weft_journal_join(&journal, WEFT_LEVEL_FAST, &chain, 16));
+    assert_int_equal(chain.first, block);
+    assert_int_equal(chain.first_frame, 1);
+    assert_int_equal(weft_chain_free(&journal.arena, &chain), 0); /* the update has the block */
+    weft_journal_close(&journal);
+}
+
 static void journal_gives_back(void **state)
 {
     (void)state;
@@ -276,9 +298,13 @@ static void prefaults_ahead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_come_and_go), cmocka_unit_test(sinks),
-        cmocka_unit_test(too_small),          cmocka_unit_test(journal),
-        cmocka_unit_test(journal_gives_back), cmocka_unit_test(blobs),
+        cmocka_unit_test(chains_come_and_go),
+        cmocka_unit_test(sinks),
+        cmocka_unit_test(too_small),
+        cmocka_unit_test(journal),
+        cmocka_unit_test(journal_joins),
+        cmocka_unit_test(journal_gives_back),
+        cmocka_unit_test(blobs),
         cmocka_unit_test(prefaults_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
