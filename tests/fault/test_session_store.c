@@ -255,6 +255,26 @@ static void rollouts_are_led_to_it(void **state)
     has_all(f, 7);
 }
 
+static int setup_least_journal(void **state)
+{
+    *state = open_stored(FLEET_TILES, "trainer.journal=16MiB");
+    return 0;
+}
+
+/* The least journal takes many small versions out of the store. */
+static void many_small_versions_lead_to_it(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    for (int i = 0; i < 80; i++)
+        fleet_publish(f, 1);
+    wait_recorded(f, 81);
+    fleet_stop_trainer(f);
+    fleet_start_trainer(f, NULL);
+    fleet_join_bits(f, 0, f->history[0].dense);
+    took_updates(f, 0, update_bytes(f, 0, 80) + 1024);
+}
+
 /* A damaged file is told, the trainer serves its weights all the same, and who is elsewhere gets a snapshot. */
 static void a_damaged_store_serves(void **state)
 {
@@ -417,6 +437,7 @@ int main(void)
         TEST(versions_are_there),
         TEST(a_run_follows_another),
         TEST(rollouts_are_led_to_it),
+        cmocka_unit_test_setup_teardown(many_small_versions_lead_to_it, setup_least_journal, teardown),
         TEST(a_damaged_store_serves),
         TEST(an_anchor_closes_a_gap),
         cmocka_unit_test_setup_teardown(the_journal_does_not_wait, setup_small_journal, teardown),
