@@ -69,6 +69,7 @@ class Training(unittest.TestCase):
         with weft.torch.publish_after(optimizer, model, site(), log=quiet) as publisher:
             with weft.torch.follow(served, site(publisher.trainer), "a", log=quiet) as follower:
                 self.assertIsNone(follower.update())
+                self.assertIsNone(follower.away)
                 for version in (1, 2, 3):
                     step(model, optimizer)
                     self.assertEqual((publisher.version, publisher.last.target.number), (version, version))
@@ -77,6 +78,8 @@ class Training(unittest.TestCase):
                     follower.until(version, BOUND)
                     self.assertEqual((follower.version, bits(model)), (version, bits(served)))
                 publisher.wait(BOUND)
+                self.assertEqual(follower.label, publisher.trainer.held.label)
+                self.assertRegex(follower.label, "^[0-9a-f]+:3:[0-9a-f]{16}$")
                 self.assertTrue(torch.equal(model(torch.arange(32)), served(torch.arange(32))))
                 with self.assertRaises(weft.TimeoutExpired):
                     follower.until(4, 0.1)

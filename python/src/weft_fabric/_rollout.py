@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, TypedDict
+from typing import Any, Callable, Literal, TypedDict
 
 from . import _binding, _records, _wait
 from ._aside import aside
@@ -11,6 +11,8 @@ from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
 from ._session import Log, Result, Session, Sources, _boxes
 from .errors import CallError
+
+OnAway = Literal["wait", "raise"]
 
 
 class RolloutOptions(TypedDict, total=False):
@@ -22,7 +24,7 @@ class RolloutOptions(TypedDict, total=False):
     sources: Sources
     attachment: Any
     log: Log | None
-    on_away: str
+    on_away: OnAway
 
 
 class Rollout(Session):
@@ -60,7 +62,7 @@ class Rollout(Session):
         sources: Sources = (),
         attachment: Any = None,
         log: Log | None = None,
-        on_away: str = "wait",
+        on_away: OnAway = "wait",
     ) -> None:
         if on_away not in ("wait", "raise"):
             raise ValueError(f"on_away={on_away!r}: say 'wait', or 'raise' for PeerError while the trainer is away")

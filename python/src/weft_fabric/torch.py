@@ -362,7 +362,7 @@ def follow(model: Model, site: Any, peer: str, **options: Unpack[RolloutOptions]
     """Has `model` follow the site's trainer under the name `peer`; `update()` brings each version in.
 
     model    a module, or a mapping from name to tensor
-    options  as for Rollout: empty, attachment, log, incarnation, sources, on_away. `empty=True` where the model has no weights
-             yet. A model of DTensors is a view, so the site has cuts that part the model so
+    options  as for Rollout: empty, attachment, log, incarnation, sources, on_away. `empty=True` where the model has no
+             weights yet. A model of DTensors is a view, so the site has cuts that part the model so
     """
     return Follower(model, Site.of(site), peer, options)
