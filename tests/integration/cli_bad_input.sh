@@ -163,7 +163,11 @@ rm -rf "$work/in" && mkdir "$work/in"
 start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/in"
 await said abandoned '"target":0,'
 appear 1
-await said abandoned '"base":0,.*"target":1,|"target":1,.*"base":0,'
+twice() # twice NAME TEXT: the process wrote two lines with TEXT
+{
+    [ "$(grep -cF -e "$2" "$work/$1.out")" = 2 ]
+}
+await twice abandoned '"target":1,'
 interrupt abandoned
 kept abandoned state
 interrupt trainer

@@ -147,9 +147,7 @@ class Rollout(Session):
             if over:
                 return None
 
-    def commit(
-        self, version: int | Staged, *, stream: Any = None, hold: bool = False, queue: bool = False
-    ) -> Version:
+    def commit(self, version: int | Staged, *, stream: Any = None, hold: bool = False, queue: bool = False) -> Version:
         """Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
 
         Returns the version that is held now. `stream` is as for publish(). A snapshot takes the transfer; Ctrl-C ends
