@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "layout/digest.h"
-#include "layout/layout.h"
+#include "layout/layout_match.h"
 #include "model/model.h"
 
 #define MUTANTS 20000
@@ -96,6 +96,44 @@ static void serialised_layouts(void **state)
     weft_layout_free(layout);
 }
 
+/* A list that is compared may have any sizes, because no grid is made of it. Differences are said in one line. */
+static void compared_lists(void **state)
+{
+    (void)state;
+    weft_layout *layout = some_layout();
+    const weft_match_side mine = weft_match_layout("a", layout);
+    const uint64_t length = weft_layout_wire_bytes(layout);
+    uint64_t same = 0, differ = 0, refused = 0, order[4];
+    uint8_t *good = malloc(length), *bad = malloc(length);
+    assert_true(good && bad);
+    weft_layout_write(layout, good);
+    for (uint64_t i = 0; i < MUTANTS; i++) {
+        weft_layout_told told;
+        char text[WEFT_MATCH_TEXT];
+        memcpy(bad, good, length);
+        damage(bad, length);
+        if (weft_layout_told_open(bad, length, &told) != WEFT_OK) {
+            refused++;
+            continue;
+        }
+        const weft_match_side theirs = {"b", told.tensors, sizeof *told.tensors, told.count};
+        if (weft_match_by_name(&mine, &theirs, order, text) == WEFT_OK) {
+            assert_memory_equal(bad, good, length);
+            same++;
+        } else {
+            assert_true(text[0] && strlen(text) < sizeof text);
+            for (const char *at = text; *at; at++)
+                assert_true((unsigned char)*at >= ' ' && *at != 127);
+            differ++;
+        }
+        weft_layout_told_close(&told);
+    }
+    assert_true(same > 0 && differ > MUTANTS / 4 && refused > MUTANTS / 100);
+    free(bad);
+    free(good);
+    weft_layout_free(layout);
+}
+
 /* A header that is read and made into a header again describes the same layout. */
 static void json_headers(void **state)
 {
@@ -138,6 +176,7 @@ int main(void)
     weft_log_sink quiet = {WEFT_LOG_ERROR, nowhere};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(serialised_layouts),
+        cmocka_unit_test(compared_lists),
         cmocka_unit_test(json_headers),
     };
     weft_log_enter(&quiet);

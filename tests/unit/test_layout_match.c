@@ -106,7 +106,9 @@ static void long_names_are_cut_and_cleaned(void **state)
     for (int i = 0; i < 4; i++) {
         for (int at = 0; at + 3 <= WEFT_MAX_NAME; at += 3)
             memcpy(names[i] + at, "\xe2\x82\xac", 3);
-        snprintf(names[i] + 504, 8, "\n%d", i);
+        names[i][504] = '\n';
+        names[i][505] = (char)('0' + i);
+        names[i][506] = 0;
         mine[i] = theirs[i] = (weft_tensor){names[i], WEFT_BF16, 2, SHAPE(UINT64_MAX, UINT64_MAX)};
         theirs[i].dtype = WEFT_F8_E4M3FNUZ;
     }
