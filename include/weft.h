@@ -405,6 +405,10 @@ WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout 
  * The memory taken is slots and staging. Open the session after the weights have their memory, because [peer] staging =
  * auto takes at most a quarter of the rest. All else is as for weft_trainer_open.
  *
+ * The layout may have the trainer's tensors in another order. The caller's numbers stay its own, while the session
+ * takes the trainer's order when it joins, and roots are by that from then on. Other tensors are refused with
+ * WEFT_E_REFUSED in the calls that wait, and the text names the first that differ.
+ *
  * Blocks, each at most the site's connect_deadline: first until the address of one host to join through is known, if
  * the site has hosts by name. The other names get at most one more second. Then for interfaces and a route, and for a
  * relay's own address. The call never waits for the network otherwise. If nobody is reached, names are looked up anew
@@ -680,7 +684,8 @@ WEFT_API weft_status weft_scrub(weft_session *session);
 /* ---------------------------------------------------------------- both ends */
 
 /* Returns the version held now (trainer: published last). Any thread; never waits for the network.
- * With several sources the version of all of them, whose root is one word over the roots of each.
+ * With several sources the version of all of them, whose root is one word over the roots of each. A root is by the
+ * trainer's order of tensors, and before a rollout joined by its own.
  * Errors: WEFT_E_STATE (nothing is held, or the sources' parts are of different versions). */
 WEFT_API weft_status weft_held(weft_session *session, weft_version *held);
 

@@ -4,11 +4,17 @@
 
 #include <string.h>
 
+#include "layout/layout.h"
+#include "tests/support/fleet_keys.h"
 #include "tests/support/relay_site.h"
+#include "wire/control.h"
+
+enum { LONG = 200 };
 
 static char said[4096]; /* the trainer's lines about layouts */
 static relay_site relays;
 static fleet_fake fake;
+static fleet_keys keys;
 
 static void hear(void *user, weft_log_level level, const char *line)
 {
@@ -54,6 +60,47 @@ static int setup_staged(void **state)
     return open_with(state, overrides);
 }
 
+/* A list of tensors of many times the bytes that a connection buffers. */
+static void lengthen(fleet *f)
+{
+    static char names[LONG][160];
+    weft_tensor tensors[LONG];
+    const uint64_t shape = 3;
+    for (uint64_t t = 0; t < LONG; t++) {
+        snprintf(names[t], sizeof names[t], "model.layers.%llu.self_attn.%0100d.weight", (unsigned long long)t, 7);
+        tensors[t] = (weft_tensor){names[t], WEFT_BF16, 1, &shape};
+    }
+    weft_layout_free(f->layout);
+    weft_layout_free(f->other);
+    assert_int_equal(weft_layout_create(tensors, LONG, &f->layout), WEFT_OK);
+    assert_true(weft_layout_wire_bytes(f->layout) > 4 * WEFT_CONTROL_IN_BYTES);
+    f->bytes = weft_layout_bytes(f->layout); /* less than before */
+    fleet_fill(f->layout, f->dense, &f->seed);
+    f->other = fleet_layout_shuffled(f->layout, 4711);
+    fleet_start_trainer(f, "label");
+}
+
+static int setup_long(void **state)
+{
+    lengthen(*state = fleet_open(FLEET_SMALL, NULL));
+    return 0;
+}
+
+/* The list comes in records of TLS, some of which wait in the seal when the socket is empty. */
+static int setup_tls(void **state)
+{
+    *state = fleet_keys_open(&keys, FLEET_SMALL, NULL);
+    if (*state)
+        lengthen(*state);
+    return 0;
+}
+
+static int teardown_tls(void **state)
+{
+    fleet_keys_close(&keys, *state);
+    return 0;
+}
+
 static int teardown(void **state)
 {
     fake_close(&fake);
@@ -97,6 +144,16 @@ static void takes_a_snapshot(void **state)
     fleet *f = *state;
     fleet_join(f, 0, FLEET_EMPTY);
     serve(f, 0);
+}
+
+static void takes_a_long_list(void **state)
+{
+    fleet *f = *state;
+    if (!f)
+        skip(); /* no OpenSSL */
+    fleet_join(f, 0, FLEET_SAME);
+    serve(f, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).snapshot_bytes, 0);
 }
 
 /* Bits that differ in an element are repaired. */
@@ -263,6 +320,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(joins_by_digest, setup_blocks, teardown),
         cmocka_unit_test_setup_teardown(takes_a_snapshot, setup, teardown),
         cmocka_unit_test_setup_teardown(takes_a_snapshot, setup_staged, teardown),
+        cmocka_unit_test_setup_teardown(takes_a_long_list, setup_long, teardown),
+        cmocka_unit_test_setup_teardown(takes_a_long_list, setup_tls, teardown_tls),
         cmocka_unit_test_setup_teardown(is_repaired, setup, teardown),
         cmocka_unit_test_setup_teardown(follows_another_order, setup, teardown),
         cmocka_unit_test_setup_teardown(passes_relays, setup_relay, teardown),

@@ -57,7 +57,7 @@ weft_layout *fleet_layout(fleet_size size)
 
 weft_layout *fleet_layout_shuffled(const weft_layout *layout, uint64_t seed)
 {
-    weft_tensor tensors[32];
+    weft_tensor tensors[FLEET_PIECES];
     weft_layout *shuffled = NULL;
     for (uint64_t t = 0; t < layout->count; t++) {
         const uint64_t at = fleet_below(&seed, t + 1);
