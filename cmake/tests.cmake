@@ -214,7 +214,7 @@ if(NOT WEFT_SANITIZE STREQUAL "thread")
     foreach(name lossless atomic repair planes bridge bridge_tight relay eager join journal levels)
         weft_blocks_test(${name})
     endforeach()
-    foreach(name lossless atomic planes bridge bridge_tight relay relay_sources sources eager join journal levels query
+    foreach(name lossless atomic planes bridge bridge_tight relay relay_sources sources store_sources eager join journal levels query
             steady unbind want)
         weft_order_test(${name})
     endforeach()

@@ -1152,8 +1152,7 @@ typedef struct weft_store_info {
  * Weights of a version of the store go forward by its updates, or back by the same updates, inverted. All other weights
  * are overwritten from an anchor. Each file is proved before a weight changes. Where a file is damaged, another way is
  * taken. After an error the weights may be those of a version on the way, or of none. A layout whose tensors have
- * another order than the version's is matched by name, but for versions of cells (cuts, several sources), which take
- * the order of weft_store_layout.
+ * another order than the version's is matched by name.
  *
  * version  run and number; run 0: the last run that has the number
  * pieces   weights, as for weft_bind

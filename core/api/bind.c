@@ -23,7 +23,7 @@ static weft_status bind_trainer(weft_session *session, const weft_naming *by, co
     weft_binding fresh;
     if (with->attachment_bytes && session->has_share)
         return weft_fail(WEFT_E_ARGUMENT, "bind: one of several sources has no attachment");
-    const weft_status status = weft_joint_name(&session->division, by, false, &fresh);
+    const weft_status status = weft_naming_bind(&session->division, by, false, &fresh);
     return status == WEFT_OK
                ? weft_shadow_bind(&session->trainer->publisher, &fresh, with->attachment, with->attachment_bytes)
                : status;

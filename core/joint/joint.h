@@ -7,6 +7,7 @@
 #define WEFT_CORE_JOINT_H
 
 #include "rollout/rollout.h"
+#include "shard/naming.h"
 
 /* The number that the ends are brought to. accord.c owns it. */
 typedef struct weft_accord {
@@ -27,14 +28,6 @@ typedef struct weft_joint_queue {
     uint32_t count;
     bool open; /* the device has it */
 } weft_joint_queue;
-
-/* Weights as the caller names them, by pieces or by blocks. */
-typedef struct weft_naming {
-    const char *call;
-    const weft_piece *pieces;
-    const weft_block *blocks;
-    uint64_t count;
-} weft_naming;
 
 /* What the caller said, in its own order of tensors, for an end whose trainer has another. joint_order.c owns it. */
 typedef struct weft_said {
@@ -76,16 +69,10 @@ weft_status weft_joint_divide(weft_joint *joint, const weft_options *options, ui
 /* Keeps the slices of the options. Errors: WEFT_E_MEMORY. */
 weft_status weft_joint_keep(weft_joint *joint, const weft_options *options);
 void weft_joint_forget(weft_joint *joint);
-/* Copies what the caller names, by the numbers of a division's model; NULL: by the caller's own. The caller gives it
- * back with weft_naming_give. Errors: WEFT_E_MEMORY. */
-weft_status weft_naming_copy(const weft_naming *by, const weft_division *division, weft_naming *made);
-void weft_naming_give(weft_naming *made);
 /* Gives ends whose trainer has the same tensors in another order that order. A part of the session's step. */
 void weft_joint_order_step(weft_joint *joint, weft_waits *waits);
 
 /* ---- joint_bind.c: the public calls, under the lock */
-/* Binds a layout of the session's, or of one end's. */
-weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh);
 /* The call owns the attachment. */
 weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob *attachment, bool empty);
 weft_status weft_joint_unbind(weft_joint *joint);

@@ -3,34 +3,13 @@
 #include "base/status.h"
 #include "joint/joint.h"
 
-/* Binds what is named by the numbers of the division's model. */
-static weft_status name_here(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh)
-{
-    if (weft_division_is_cut(division))
-        return weft_division_bind(division, by->pieces, by->blocks, by->count, beyond, fresh);
-    return by->blocks ? weft_binding_open_blocks(division->layout, by->blocks, by->count, fresh)
-                      : weft_binding_open(division->layout, by->pieces, by->count, fresh);
-}
-
-weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh)
-{
-    weft_naming here;
-    if (!division->order)
-        return name_here(division, by, beyond, fresh);
-    weft_status status = weft_naming_copy(by, division, &here);
-    if (status == WEFT_OK)
-        status = name_here(division, &here, beyond, fresh);
-    weft_naming_give(&here);
-    return status;
-}
-
 /* Checks that the caller names all of the view and nothing else, for an error that no single end could tell. */
 static weft_status check_view(const weft_joint *joint, const weft_naming *by)
 {
     weft_binding whole;
     if (!joint->several)
         return WEFT_OK;
-    const weft_status status = weft_joint_name(&joint->session->division, by, false, &whole);
+    const weft_status status = weft_naming_bind(&joint->session->division, by, false, &whole);
     if (status == WEFT_OK)
         weft_binding_close(&whole);
     return status;
@@ -41,7 +20,7 @@ static weft_status name_ends(weft_joint *joint, const weft_naming *by, bool empt
 {
     weft_status status = check_view(joint, by);
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
-        status = weft_joint_name(joint->ends[i]->division, by, joint->several, &fresh[i]);
+        status = weft_naming_bind(joint->ends[i]->division, by, joint->several, &fresh[i]);
         if (status == WEFT_OK)
             status = weft_rollout_try(joint->ends[i], &fresh[i], empty);
     }

@@ -49,30 +49,6 @@ void weft_joint_forget(weft_joint *joint)
     weft_naming_give(&joint->said.bound);
 }
 
-weft_status weft_naming_copy(const weft_naming *by, const weft_division *division, weft_naming *made)
-{
-    const uint64_t size = by->blocks ? sizeof *by->blocks : sizeof *by->pieces;
-    const void *from = by->blocks ? (const void *)by->blocks : by->pieces;
-    void *copy = by->count < UINT64_MAX / size ? weft_mem_take(by->count + 1, size) : NULL;
-    *made = (weft_naming){by->call, by->blocks ? NULL : copy, by->blocks ? copy : NULL, by->count};
-    if (!copy)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu pieces", (unsigned long long)by->count);
-    if (by->count && from)
-        memcpy(copy, from, by->count * size);
-    for (uint64_t i = 0; division && i < by->count; i++) {
-        uint64_t *tensor = by->blocks ? &((weft_block *)copy)[i].slice.tensor : &((weft_piece *)copy)[i].tensor;
-        *tensor = weft_division_number(division, *tensor);
-    }
-    return WEFT_OK;
-}
-
-void weft_naming_give(weft_naming *made)
-{
-    weft_mem_give((void *)(uintptr_t)made->pieces); /* its own copies */
-    weft_mem_give((void *)(uintptr_t)made->blocks);
-    *made = (weft_naming){0};
-}
-
 /* ---- a division by the trainer's order */
 
 /* Makes the trainer's number of each tensor that the caller names, out of the two steps that lead there. */
@@ -154,7 +130,7 @@ static weft_status lay(weft_joint *joint, uint32_t i)
     if (status == WEFT_OK)
         status = weft_division_match(end->division, division, &from);
     if (status == WEFT_OK)
-        status = weft_joint_name(division, &joint->said.bound, joint->several, &fresh);
+        status = weft_naming_bind(division, &joint->said.bound, joint->several, &fresh);
     if (status == WEFT_OK) {
         status = weft_rollout_lay(end, division, &fresh, from);
         division_give(joint->divisions[i]);

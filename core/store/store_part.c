@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "layout/digest.h"
 #include "layout/layout_match.h"
-#include "shard/division.h"
 #include "shard/holding.h"
+#include "shard/naming.h"
 #include "shard/share.h"
 #include "store/store.h"
 
@@ -22,6 +22,8 @@ typedef struct end {
     uint64_t to;                    /* index of the version; WEFT_STORE_NONE: the source has not written it */
     weft_update_file *like;         /* a file of the version, which tells the cells */
     const weft_update_cells *cells; /* its cells */
+    uint64_t *order;                /* its model's number of each tensor of the caller's; NULL: the same number */
+    uint64_t *back;                 /* the caller's number of each tensor of its model; NULL: the same number */
     weft_division division;         /* the cells that the process has of these */
     weft_binding weights;           /* they, as the caller has them */
     weft_store_zero image;          /* they, as they are moved */
@@ -30,9 +32,7 @@ typedef struct end {
 
 typedef struct mover {
     const weft_layout *model;
-    const weft_piece *pieces;
-    const weft_block *blocks;
-    uint64_t count;
+    weft_naming by;
     weft_slice *slices; /* slices of the blocks; NULL: all of the model */
     const weft_work *work;
     end *ends;
@@ -65,14 +65,30 @@ static weft_status like_open(end *e, uint64_t run)
     return status;
 }
 
+/* Copies the slices of the blocks by the numbers of the source's model. Numbers that are none stay as they are. */
+static weft_slice *slices_of(const mover *m, const end *e)
+{
+    weft_slice *slices = weft_mem_take(m->by.count + 1, sizeof *slices);
+    for (uint64_t i = 0; slices && i < m->by.count; i++) {
+        slices[i] = m->slices[i];
+        if (e->order && slices[i].tensor < m->model->count)
+            slices[i].tensor = e->order[slices[i].tensor];
+    }
+    return slices;
+}
+
 /* Keys of which the source has nothing go with the key before, so that ranges are few. */
 static weft_status keys_wanted(const mover *m, const end *e, bool *wanted)
 {
     const weft_cells *cells = &e->cells->cells;
-    const weft_share share = {.layout = m->model, .slices = m->slices, .slice_count = m->count};
+    weft_slice *slices = m->slices ? slices_of(m, e) : NULL;
     weft_status status = WEFT_OK;
-    if (m->slices)
+    if (m->slices && !slices)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %llu slices", (ull)m->by.count);
+    const weft_share share = {.layout = e->cells->model, .slices = slices, .slice_count = m->by.count};
+    if (m->slices && status == WEFT_OK)
         status = weft_share_keys(&share, cells, wanted);
+    weft_mem_give(slices);
     uint32_t at = 0;
     for (uint32_t i = 0; i < e->cells->share_count; i++) {
         const uint32_t key = e->cells->shares[i].key;
@@ -103,12 +119,14 @@ static weft_status end_divide(const mover *m, end *e)
     if (status == WEFT_OK && !takes_nothing(wanted, cells->key_count)) {
         status = weft_view_keys_of(wanted, cells->key_count, &keys);
         if (status == WEFT_OK)
-            status = weft_excerpt_open(m->model, cells, e->like->layout, &keys, &e->division.excerpt);
+            status = weft_excerpt_open(e->cells->model, cells, e->like->layout, &keys, &e->division.excerpt);
     }
     weft_mem_give(wanted);
     if (status != WEFT_OK || e->division.excerpt.cell_count == 0)
         return status;
-    e->division.model = weft_layout_hold((weft_layout *)(uintptr_t)m->model);
+    e->division.model = weft_layout_hold(e->cells->model);
+    e->division.order = e->order; /* which owns it from here on */
+    e->order = NULL;
     e->division.layout = weft_layout_hold(e->division.excerpt.layout);
     return WEFT_OK;
 }
@@ -121,24 +139,27 @@ static void end_close(end *e)
     if (e->division.model)
         weft_division_close(&e->division);
     weft_excerpt_close(&e->division.excerpt);
+    weft_mem_give(e->order);
+    weft_mem_give(e->back);
     weft_update_close(e->like);
 }
 
-/* Says how the models differ. Cells are numbered by the model's order, so that order is the caller's to take. */
-static weft_status other_model(const mover *m, const end *e)
+/* Matches the caller's tensors with those of a model that has another order. */
+static weft_status order_take(const mover *m, end *e)
 {
-    const ull number = m->info.version.number;
     const weft_match_side mine = weft_match_layout("the model", m->model),
                           theirs = weft_match_layout("it", e->cells->model);
     char text[WEFT_MATCH_TEXT];
-    weft_status status = weft_match_by_name(&mine, &theirs, NULL, text);
+    e->order = weft_mem_take(m->model->count + 1, sizeof *e->order);
+    e->back = weft_mem_take(m->model->count + 1, sizeof *e->back);
+    if (!e->order || !e->back)
+        return weft_fail(WEFT_E_MEMORY, "no memory for an order of %llu tensors", (ull)m->model->count);
+    const weft_status status = weft_match_by_name(&mine, &theirs, e->order, text);
     if (status == WEFT_E_LAYOUT)
-        weft_fail_about("%s: version %llu", e->store->name, number);
-    return status != WEFT_OK ? status
-                             : weft_fail(WEFT_E_LAYOUT,
-                                         "%s: version %llu has the model's tensors in another order: take the layout "
-                                         "of weft_store_layout, and weights by the numbers of that (weft_layout_match)",
-                                         e->store->name, number);
+        weft_fail_about("%s: version %llu", e->store->name, (ull)m->info.version.number);
+    for (uint64_t t = 0; status == WEFT_OK && t < m->model->count; t++)
+        e->back[e->order[t]] = t;
+    return status;
 }
 
 static weft_status end_open(const mover *m, end *e)
@@ -146,7 +167,7 @@ static weft_status end_open(const mover *m, end *e)
     const ull number = m->info.version.number;
     weft_status status = like_open(e, m->info.version.run);
     if (status == WEFT_OK && memcmp(e->cells->model->hash, m->model->hash, sizeof m->model->hash) != 0)
-        status = other_model(m, e);
+        status = order_take(m, e);
     if (status == WEFT_OK)
         status = end_divide(m, e);
     if (status == WEFT_OK && e->division.layout && e->to == WEFT_STORE_NONE)
@@ -158,7 +179,7 @@ static weft_status end_open(const mover *m, end *e)
 static weft_status memory_take(const mover *m, end *e)
 {
     const weft_layout *layout = e->division.layout;
-    weft_status status = weft_division_bind(&e->division, m->pieces, m->blocks, m->count, true, &e->weights);
+    weft_status status = weft_naming_bind(&e->division, &m->by, true, &e->weights);
     if (status == WEFT_OK)
         status = weft_binding_apart(&e->weights);
     if (status == WEFT_OK)
@@ -175,7 +196,7 @@ static uint64_t elements_wanted(const mover *m)
     uint64_t elements = 0;
     for (uint64_t t = 0; !m->slices && t < m->model->count; t++)
         elements += m->model->entries[t].elements;
-    for (uint64_t i = 0; m->slices && i < m->count; i++)
+    for (uint64_t i = 0; m->slices && i < m->by.count; i++)
         elements += weft_slice_elements(&m->slices[i]);
     return elements;
 }
@@ -193,8 +214,11 @@ static weft_status cover_check(const mover *m)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu cells", (ull)count);
     for (uint32_t i = 0; i < m->end_count; i++) {
         const weft_excerpt *excerpt = &m->ends[i].division.excerpt;
+        const uint64_t *back = m->ends[i].back;
         for (uint64_t c = 0; c < excerpt->cell_count; c++) {
-            slices[at++] = excerpt->cells[c].slice;
+            slices[at] = excerpt->cells[c].slice;
+            slices[at].tensor = back ? back[slices[at].tensor] : slices[at].tensor;
+            at++;
             elements += weft_slice_elements(&excerpt->cells[c].slice);
         }
     }
@@ -209,13 +233,13 @@ static weft_status cover_check(const mover *m)
 
 static weft_status slices_take(mover *m)
 {
-    if (!m->blocks)
+    if (!m->by.blocks)
         return WEFT_OK;
-    m->slices = weft_mem_take(m->count + 1, sizeof *m->slices);
+    m->slices = weft_mem_take(m->by.count + 1, sizeof *m->slices);
     if (!m->slices)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu slices", (ull)m->count);
-    for (uint64_t i = 0; i < m->count; i++)
-        m->slices[i] = m->blocks[i].slice;
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu slices", (ull)m->by.count);
+    for (uint64_t i = 0; i < m->by.count; i++)
+        m->slices[i] = m->by.blocks[i].slice;
     return WEFT_OK;
 }
 
@@ -346,7 +370,7 @@ weft_status weft_store_part_apply(const weft_store_set *set, const weft_layout *
                                   const weft_block *blocks, uint64_t count, const weft_work *work,
                                   weft_store_info *info)
 {
-    mover m = {.model = model, .pieces = pieces, .blocks = blocks, .count = count, .work = work};
+    mover m = {.model = model, .by = {"weft_store_apply", pieces, blocks, count}, .work = work};
     m.info.version = set->version;
     m.ends = weft_mem_take(set->count, sizeof *m.ends);
     if (!m.ends)

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "layout/layout.h"
+#include "layout/layout_match.h"
 #include "layout/slice.h"
 #include "shard/share.h"
 #include "store/store.h"
@@ -33,21 +33,47 @@ static bool has_wanted(const weft_update_cells *cells, const bool *wanted)
     return false;
 }
 
+/* Copies the view's slices by the numbers of a source's model, which may have another order. Errors: WEFT_E_LAYOUT (it
+ * has other tensors), WEFT_E_MEMORY. */
+static weft_status slices_match(const weft_store *store, const weft_layout *model, weft_slice **slices)
+{
+    char text[WEFT_MATCH_TEXT];
+    const weft_match_side mine = weft_match_layout("the view", store->model), theirs = weft_match_layout("it", model);
+    uint64_t *order = weft_mem_take(store->model->count + 1, sizeof *order);
+    weft_slice *made = weft_mem_take(store->slice_count + 1, sizeof *made);
+    weft_status status = order && made ? weft_match_by_name(&mine, &theirs, order, text)
+                                       : weft_fail(WEFT_E_MEMORY, "no memory to match a view's tensors");
+    for (uint64_t i = 0; status == WEFT_OK && i < store->slice_count; i++) {
+        made[i] = store->slices[i];
+        made[i].tensor = order[made[i].tensor]; /* checked by weft_store_view */
+    }
+    weft_mem_give(order);
+    if (status == WEFT_OK)
+        *slices = made;
+    else
+        weft_mem_give(made);
+    return status;
+}
+
 /* A source of another model, and one whose cuts do not suit the view, are needed: whoever applies the version is told
  * why that cannot be. */
 static weft_status cells_judge(const weft_store *store, const weft_update_cells *cells, bool *needed)
 {
-    const weft_share share = {.layout = store->model, .slices = store->slices, .slice_count = store->slice_count};
+    weft_slice *slices = NULL;
     *needed = true;
-    if (!cells || memcmp(cells->model->hash, store->model->hash, sizeof store->model->hash) != 0)
+    if (!cells)
         return WEFT_OK;
+    weft_status status = slices_match(store, cells->model, &slices);
+    const weft_share share = {.layout = cells->model, .slices = slices, .slice_count = store->slice_count};
     bool *wanted = weft_mem_take(cells->cells.key_count + 1u, sizeof *wanted);
     if (!wanted)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %u keys", cells->cells.key_count);
-    weft_status status = weft_share_keys(&share, &cells->cells, wanted);
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %u keys", cells->cells.key_count);
+    if (status == WEFT_OK)
+        status = weft_share_keys(&share, &cells->cells, wanted);
     if (status == WEFT_OK)
         *needed = has_wanted(cells, wanted);
     weft_mem_give(wanted);
+    weft_mem_give(slices);
     return status == WEFT_E_LAYOUT ? WEFT_OK : status;
 }
 

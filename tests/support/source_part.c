@@ -69,6 +69,7 @@ bool part_has(const source_world *w, const part *p, const uint8_t *dense)
 void part_open(const source_world *w, part *p)
 {
     p->count = 0;
+    p->order = NULL;
     p->dense = malloc(own_at(w, w->layout->count));
     memset(p->dense, 0xee, own_at(w, w->layout->count));
 }
