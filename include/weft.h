@@ -308,17 +308,17 @@ typedef struct weft_stride {
  * Strides that are all zero say: columns lie side by side, rows follow each other without padding. For packed dtypes
  * every row of the slice fills whole bytes, and the extents of `column` count bytes.
  *
- * Memory of WEFT_F32 under a layout of WEFT_BF16 is cast while a trainer reads the memory, for float32 masters without
- * a copy of the weights. The cast rounds to nearest, ties to even, and keeps subnormals and the sign of zero. The bits
- * are those of torch's cast on every device, but for NaN. Each NaN becomes 7fc0, because torch writes several ones by
- * place and device. `data` and all strides are then those of float32. Where weights are written such a block is refused
- * by name. */
+ * Memory of WEFT_F32 under a layout of WEFT_BF16 or WEFT_F16 is cast while a trainer reads the memory, for float32
+ * masters without a copy of the weights. The cast rounds to nearest, ties to even, and keeps subnormals and the sign of
+ * zero. What is too large for WEFT_F16 becomes infinite. The bits are those of torch's cast on every device, but for
+ * NaN. Each NaN becomes 7fc0 of WEFT_BF16 or 7e00 of WEFT_F16, because torch writes several ones by place and device.
+ * `data` and all strides are then those of float32. Where weights are written such a block is refused by name. */
 typedef struct weft_block {
     weft_slice slice;
     void *data;                           /* address of the slice's first element, aligned to the element's size */
     weft_stride row[WEFT_STRIDES_MAX];    /* strides of the row index; all zero: the bytes of a row of the slice */
     weft_stride column[WEFT_STRIDES_MAX]; /* strides of the column index; all zero: the element's size */
-    weft_dtype memory; /* dtype in memory: 0 or the layout's; or WEFT_F32 where the layout says WEFT_BF16 */
+    weft_dtype memory; /* dtype in memory: 0 or the layout's; or WEFT_F32 where the layout says WEFT_BF16 or WEFT_F16 */
     uint32_t flags;    /* 0; other values are reserved */
 } weft_block;
 

@@ -188,13 +188,13 @@ static inline const weft_box *weft_gpu_flat_box(const weft_view *view, const wef
 typedef struct weft_gpu_place {
     uint64_t data;
     uint8_t width; /* bytes of an element in memory */
-    bool cast;     /* memory is F32 and read as BF16 */
+    weft_cast cast;
 } weft_gpu_place;
 
 static inline weft_gpu_place weft_gpu_place_of(const weft_view *view, const weft_run *run)
 {
     if (run->data)
-        return (weft_gpu_place){(uintptr_t)run->data, view->width, false};
+        return (weft_gpu_place){(uintptr_t)run->data, view->width, WEFT_CAST_NONE};
     const weft_box *box = weft_gpu_flat_box(view, run);
     return (weft_gpu_place){(uintptr_t)box->data + run->element * box->width, box->width, box->cast};
 }

@@ -61,7 +61,7 @@ static weft_k_digest *run_put(weft_k_digest *row, const weft_view *view, const w
                                  .element = run->element + at,
                                  .sum = sum,
                                  .count = left < WEFT_K_DIGEST_ELEMENTS ? left : WEFT_K_DIGEST_ELEMENTS,
-                                 .width = place.cast ? WEFT_K_CAST : view->width};
+                                 .width = place.cast ? WEFT_K_CAST + place.cast : view->width};
     }
     return row;
 }

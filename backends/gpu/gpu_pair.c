@@ -32,6 +32,8 @@ static uint64_t element_at(const weft_view *view, const weft_run *run, uint32_t 
     return place.data + (uint64_t)(position - weft_run_position(view, run)) * place.width;
 }
 
+_Static_assert(WEFT_K_BF16 == WEFT_CAST_BF16 && WEFT_K_F16 == WEFT_CAST_F16, "kernels take the numbers of casts");
+
 static weft_k_piece piece_next(piece_walk *walk)
 {
     const uint32_t a_end = weft_run_position(walk->now, walk->a) + walk->a->count;

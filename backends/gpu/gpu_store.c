@@ -60,7 +60,7 @@ static void sheets_open(weft_gpu_slab *slab, copy_plan *plan, copy_job (*of)(con
     plan->dense = weft_gpu_sheet_open(slab, dense, true);
 }
 
-/* Writes which runs of a view with boxes are cast; the view's row has no empty run. */
+/* Writes how the runs of a view with boxes are cast; the view's row has no empty run. */
 static void casts_put(copy_plan *plan, const weft_view *view, weft_k_copy *row)
 {
     void *casts;

@@ -74,7 +74,7 @@ static void sheets_open(weft_gpu_slab *slab, survey_plan *plan)
     plan->dense = weft_gpu_sheet_open(slab, dense, true);
 }
 
-/* Writes the part of a run that lies in a stretch, as a piece of the packed elements, and whether it is cast. */
+/* Writes the part of a run that lies in a stretch, as a piece of the packed elements, and how it is cast. */
 static weft_k_run *piece_put(weft_k_run *row, uint8_t *casts, const weft_view *view, const weft_run *run,
                              uint64_t begin, uint64_t end, uint32_t packed)
 {

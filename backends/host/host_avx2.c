@@ -43,28 +43,59 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
                                   before + written, after + written, width);
 }
 
-/* Rounds eight F32; the BF16 are the upper halves. */
+/* Rounds eight F32 to BF16 in words. */
 static __m256i cast8(__m256i x)
 {
     const __m256i even = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
     const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7fff)), even);
     const __m256i nan =
         _mm256_cmpgt_epi32(_mm256_and_si256(x, _mm256_set1_epi32(INT32_MAX)), _mm256_set1_epi32(0x7f800000));
-    return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc00000), nan);
+    return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc00000), nan), 16);
 }
 
-static void avx2_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+/* Rounds eight F32 to F16 in words, as weft_loop_cast_half does. The instruction for this touches the flags of the
+ * floating-point unit, which are the caller's. */
+static __m256i cast8_half(__m256i x)
+{
+    const __m256i one = _mm256_set1_epi32(1), size = _mm256_and_si256(x, _mm256_set1_epi32(INT32_MAX));
+    const __m256i exponent = _mm256_srli_epi32(size, 23);
+    const __m256i normal = _mm256_cmpgt_epi32(exponent, _mm256_set1_epi32(112));
+    const __m256i away = _mm256_min_epi32(_mm256_sub_epi32(_mm256_set1_epi32(126), exponent), _mm256_set1_epi32(25));
+    const __m256i drop = _mm256_blendv_epi8(away, _mm256_set1_epi32(13), normal);
+    const __m256i whole =
+        _mm256_or_si256(_mm256_and_si256(size, _mm256_set1_epi32(0x7fffff)), _mm256_set1_epi32(0x800000));
+    const __m256i all = _mm256_blendv_epi8(whole, _mm256_sub_epi32(size, _mm256_set1_epi32(112 << 23)), normal);
+    const __m256i below = _mm256_sub_epi32(_mm256_sllv_epi32(one, _mm256_sub_epi32(drop, one)), one);
+    const __m256i even = _mm256_and_si256(_mm256_srlv_epi32(all, drop), one);
+    const __m256i rounded = _mm256_srlv_epi32(_mm256_add_epi32(_mm256_add_epi32(all, below), even), drop);
+    const __m256i sign = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(0x8000));
+    const __m256i number = _mm256_or_si256(_mm256_min_epi32(rounded, _mm256_set1_epi32(0x7c00)), sign);
+    const __m256i nan = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(0x7f800000));
+    return _mm256_blendv_epi8(number, _mm256_set1_epi32(0x7e00), nan);
+}
+
+WEFT_ALWAYS_INLINE void cast_all(const uint8_t *from, uint64_t count, uint8_t *to, weft_cast cast)
 {
     uint64_t i = 0;
     for (; i + 16 <= count; i += 16) {
         const uint8_t *at = from + 4 * i;
         weft_ahead_stream(at, STREAM_AHEAD, 1);
-        const __m256i low = _mm256_srli_epi32(cast8(WEFT_LOAD_256(at)), 16);
-        const __m256i high = _mm256_srli_epi32(cast8(WEFT_LOAD_256(at + 32)), 16);
+        const __m256i low = cast == WEFT_CAST_F16 ? cast8_half(WEFT_LOAD_256(at)) : cast8(WEFT_LOAD_256(at));
+        const __m256i high = cast == WEFT_CAST_F16 ? cast8_half(WEFT_LOAD_256(at + 32)) : cast8(WEFT_LOAD_256(at + 32));
         const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
         _mm256_storeu_si256((void *)(to + 2 * i), both);
     }
-    weft_loop_cast(from + 4 * i, count - i, to + 2 * i);
+    weft_loop_cast(from + 4 * i, count - i, to + 2 * i, cast);
+}
+
+static void avx2_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    cast_all(from, count, to, WEFT_CAST_BF16);
+}
+
+static void avx2_cast_half(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    cast_all(from, count, to, WEFT_CAST_F16);
 }
 
 /* Keys of the four elements from `element` on. */
@@ -144,7 +175,7 @@ WEFT_PLACES_SLOT(avx2, weft_fast256_gaps)
 const weft_host_kernels weft_host_avx2 = {
     .name = "avx2",
     .diff = WEFT_SLOTS(avx2, diff),
-    .cast = avx2_cast,
+    .cast = {[WEFT_CAST_BF16] = avx2_cast, [WEFT_CAST_F16] = avx2_cast_half},
     .digest = WEFT_SLOTS(avx2, digest),
     .delta = WEFT_SLOTS(avx2, delta),
     .gather = WEFT_SLOTS(avx2, gather),

@@ -99,7 +99,27 @@ static void avx512_cast(const uint8_t *from, uint64_t count, uint8_t *to)
         const __m512i low = cast16(_mm512_loadu_si512(at)), high = cast16(_mm512_loadu_si512(at + 64));
         _mm512_storeu_si512(to + 2 * i, _mm512_permutex2var_epi16(low, halves, high));
     }
-    weft_loop_cast(from + 4 * i, count - i, to + 2 * i);
+    weft_loop_cast(from + 4 * i, count - i, to + 2 * i, WEFT_CAST_BF16);
+}
+
+/* Rounds 16 F32 to F16, by the instruction in its form that touches no flags. */
+WEFT_ALWAYS_INLINE __m256i cast16_half(const uint8_t *from)
+{
+    const __m512i x = _mm512_loadu_si512(from), magnitude = _mm512_and_si512(x, _mm512_set1_epi32(INT32_MAX));
+    const __m256i rounded =
+        _mm512_cvt_roundps_ph(_mm512_castsi512_ps(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const uint16_t nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    return _mm256_mask_mov_epi16(rounded, nan, _mm256_set1_epi16(0x7e00));
+}
+
+static void avx512_cast_half(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    uint64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        weft_ahead_stream(from + 4 * i, STREAM_AHEAD, 1);
+        _mm256_storeu_si256((void *)(to + 2 * i), cast16_half(from + 4 * i));
+    }
+    weft_loop_cast(from + 4 * i, count - i, to + 2 * i, WEFT_CAST_F16);
 }
 
 WEFT_ALWAYS_INLINE __m512i mix64x8(__m512i x)
@@ -242,7 +262,7 @@ static void avx512_gap_ones(const uint32_t *position, uint32_t count, uint32_t g
 const weft_host_kernels weft_host_avx512 = {
     .name = "avx512",
     .diff = WEFT_SLOTS(avx512, diff),
-    .cast = avx512_cast,
+    .cast = {[WEFT_CAST_BF16] = avx512_cast, [WEFT_CAST_F16] = avx512_cast_half},
     .digest = WEFT_SLOTS(avx512, digest),
     .delta = WEFT_SLOTS(avx512, delta),
     .gather = WEFT_SLOTS(avx512, gather),

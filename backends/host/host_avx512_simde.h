@@ -77,6 +77,36 @@ WEFT_SIMDE_ABOVE(weft_simde_above64, uint64_t)
 #define _mm512_cmpgt_epu32_mask weft_simde_above32
 #define _mm512_cmpgt_epu64_mask weft_simde_above64
 
+#ifndef _mm512_cvt_roundps_ph
+/* The magnitude of an F16 that is less than the least normal one is what an addition rounds to the last bits of 0.5. */
+static inline uint16_t weft_simde_small_half(uint32_t size)
+{
+    float value;
+    memcpy(&value, &size, 4);
+    value += 0.5f;
+    memcpy(&size, &value, 4);
+    return (uint16_t)(size - 0x3f000000u);
+}
+
+/* Rounds to nearest, ties to even, which is all that is asked for. Any NaN becomes infinite. */
+static inline simde__m256i weft_simde_half(simde__m512 lanes)
+{
+    uint32_t in[16];
+    uint16_t out[16];
+    simde__m256i halves;
+    memcpy(in, &lanes, 64);
+    for (unsigned i = 0; i < 16; i++) {
+        const uint32_t size = in[i] & 0x7fffffffu;
+        const uint32_t normal = (size - (112u << 23) + 0xfffu + (size >> 13 & 1)) >> 13;
+        const uint32_t number = size < 113u << 23 ? weft_simde_small_half(size) : normal;
+        out[i] = (uint16_t)((in[i] >> 16 & 0x8000u) | (size < 0x477ff000u ? number : 0x7c00u));
+    }
+    memcpy(&halves, out, 32);
+    return halves;
+}
+#define _mm512_cvt_roundps_ph(lanes, rounding) weft_simde_half(lanes)
+#endif
+
 #ifndef _mm512_mask_storeu_epi32
 static inline void weft_simde_store32(void *out, uint16_t mask, simde__m512i lanes)
 {

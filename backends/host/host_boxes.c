@@ -128,7 +128,7 @@ WEFT_ALWAYS_INLINE void scattered_move(const patch *p, uint8_t width, bool store
     }
 }
 
-/* ---- elements of F32 that are read as BF16 */
+/* ---- elements that are cast */
 
 #define CAST_WIDTH 2u /* bytes of the dense elements */
 
@@ -138,7 +138,8 @@ static void row_cast(const patch *p, uint8_t *dense, const uint8_t *boxed)
     for (uint64_t c = 0, side; c < p->columns; c += side) {
         side = weft_box_side(box, p->column + c);
         side = side < p->columns - c ? side : p->columns - c;
-        p->kernels->cast(boxed + weft_box_offset(&box->column_at, p->column + c), side, dense + c * CAST_WIDTH);
+        p->kernels->cast[box->cast](boxed + weft_box_offset(&box->column_at, p->column + c), side,
+                                    dense + c * CAST_WIDTH);
     }
 }
 
@@ -155,7 +156,7 @@ static void rows_cast(const patch *p)
     const weft_box *box = p->box;
     uint8_t *dense = p->dense;
     if (rows_follow(p)) {
-        p->kernels->cast(box->data + weft_box_offset(&box->row_at, p->row), p->rows * p->columns, dense);
+        p->kernels->cast[box->cast](box->data + weft_box_offset(&box->row_at, p->row), p->rows * p->columns, dense);
         return;
     }
     for (uint64_t r = 0; r < p->rows; r++, dense += p->pitch)

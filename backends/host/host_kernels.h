@@ -8,6 +8,7 @@
 #define WEFT_BACKENDS_HOST_KERNELS_H
 
 #include "backends/host/host_bits.h"
+#include "layout/layout.h"
 
 #define WEFT_HOST_WIDTHS 4
 
@@ -16,8 +17,8 @@ typedef struct weft_host_kernels {
     /* Lists the elements that differ: position from `first`, bits of shadow and of now. Returns how many. */
     uint32_t (*diff[WEFT_HOST_WIDTHS])(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
                                        uint32_t *position, uint8_t *before, uint8_t *after);
-    /* Rounds F32 to BF16: to nearest, ties to even; each NaN becomes 7fc0. */
-    void (*cast)(const uint8_t *from, uint64_t count, uint8_t *to);
+    /* Rounds F32 to 2 bytes: to nearest, ties to even; each NaN becomes 7fc0 of BF16, or 7e00 of F16. */
+    void (*cast[WEFT_CASTS])(const uint8_t *from, uint64_t count, uint8_t *to);
     /* Sum of the digest terms of `count` elements, the first of which has index `element` in its tensor. */
     uint64_t (*digest[WEFT_HOST_WIDTHS])(const uint8_t *data, uint64_t element, uint64_t count);
     /* Sum of term(after) - term(before); the index in the tensor is origin + position (mod 2^64). */

@@ -60,10 +60,26 @@ WEFT_ALWAYS_INLINE uint16_t weft_loop_cast_bits(uint32_t bits)
     return (bits & INT32_MAX) > 0x7f800000u ? 0x7fc0u : (uint16_t)((bits + 0x7fffu + even) >> 16);
 }
 
-WEFT_ALWAYS_INLINE void weft_loop_cast(const uint8_t *from, uint64_t count, uint8_t *to)
+/* Rounds the bits of an F32 to those of an F16. Of what is less than the least normal F16 the whole significand is
+ * rounded, at a place that its exponent says. What is more than the largest one becomes infinite. */
+WEFT_ALWAYS_INLINE uint16_t weft_loop_cast_half(uint32_t bits)
 {
-    for (uint64_t i = 0; i < count; i++)
-        weft_element_put(to, i, weft_loop_cast_bits((uint32_t)weft_element_get(from, i, 4)), 2);
+    const uint32_t size = bits & INT32_MAX, exponent = size >> 23;
+    const bool normal = exponent >= 113;
+    const uint32_t away = exponent > 101 ? 126 - exponent : 25, drop = normal ? 13 : away;
+    const uint32_t all = normal ? size - (112u << 23) : (size & 0x7fffff) | 0x800000;
+    const uint32_t rounded = (all + (1u << (drop - 1)) - 1 + (all >> drop & 1)) >> drop;
+    if (size > 0x7f800000u)
+        return 0x7e00u;
+    return (uint16_t)((bits >> 16 & 0x8000u) | (rounded < 0x7c00u ? rounded : 0x7c00u));
+}
+
+WEFT_ALWAYS_INLINE void weft_loop_cast(const uint8_t *from, uint64_t count, uint8_t *to, weft_cast cast)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t bits = (uint32_t)weft_element_get(from, i, 4);
+        weft_element_put(to, i, cast == WEFT_CAST_F16 ? weft_loop_cast_half(bits) : weft_loop_cast_bits(bits), 2);
+    }
 }
 
 WEFT_ALWAYS_INLINE uint64_t weft_loop_digest(const uint8_t *data, uint64_t element, uint64_t count, unsigned width)

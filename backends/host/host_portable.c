@@ -25,7 +25,12 @@
 
 static void portable_cast(const uint8_t *from, uint64_t count, uint8_t *to)
 {
-    weft_loop_cast(from, count, to);
+    weft_loop_cast(from, count, to, WEFT_CAST_BF16);
+}
+
+static void portable_cast_half(const uint8_t *from, uint64_t count, uint8_t *to)
+{
+    weft_loop_cast(from, count, to, WEFT_CAST_F16);
 }
 
 PORTABLE(1)
@@ -37,7 +42,7 @@ WEFT_LOOPS_FAST(portable)
 const weft_host_kernels weft_host_portable = {
     .name = "portable",
     .diff = WEFT_SLOTS(portable, diff),
-    .cast = portable_cast,
+    .cast = {[WEFT_CAST_BF16] = portable_cast, [WEFT_CAST_F16] = portable_cast_half},
     .digest = WEFT_SLOTS(portable, digest),
     .delta = WEFT_SLOTS(portable, delta),
     .gather = WEFT_SLOTS(portable, gather),

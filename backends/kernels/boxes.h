@@ -9,7 +9,7 @@
 typedef struct weft_box_place {
     uint64_t data;
     uint32_t side;
-    bool cast; /* memory is F32 and read as BF16 */
+    uint32_t cast; /* what F32 is read as */
 } weft_box_place;
 
 WEFT_DEVICE uint32_t weft_divide(uint32_t number, const weft_k_divisor &divisor)
@@ -50,7 +50,7 @@ WEFT_DEVICE weft_box_place weft_box_find(const weft_k_boxed *job, uint32_t posit
     uint64_t rest = 1, left = 1;
     const uint64_t data = box->data + weft_digits_bytes(box->row_at, box->row_digits, row - box->row, &rest) +
                           weft_digits_bytes(box->column_at, box->column_digits, column - box->column, &left);
-    return {data, !box->beside ? 1 : left < WEFT_K_BOX_ROW ? (uint32_t)left : WEFT_K_BOX_ROW, box->cast != 0};
+    return {data, !box->beside ? 1 : left < WEFT_K_BOX_ROW ? (uint32_t)left : WEFT_K_BOX_ROW, box->cast};
 }
 
 /* Moves elements one by one, `loads` out of the boxes. */
@@ -63,7 +63,7 @@ WEFT_DEVICE void weft_boxed_each(const weft_k_boxed *job, uint32_t at, uint32_t 
         if (!loads)
             weft_element_store<width>(place.data, 0, weft_element_load<width>(job->dense, at + i));
         else if (width == 2 && place.cast)
-            weft_element_store<width>(job->dense, at + i, weft_k_cast(weft_element_load<4>(place.data, 0)));
+            weft_element_store<width>(job->dense, at + i, weft_k_cast(weft_element_load<4>(place.data, 0), place.cast));
         else
             weft_element_store<width>(job->dense, at + i, weft_element_load<width>(place.data, 0));
         place.data += place.cast ? 4 : width;

@@ -123,21 +123,22 @@ WEFT_DEVICE void weft_diff_share(weft_diff_shared *shared, const weft_diff_part 
 }
 
 /* The same of a part whose `now` is F32. */
-WEFT_DEVICE void weft_diff_cast_element(weft_diff_shared *shared, const weft_diff_part *part, uint32_t index)
+WEFT_DEVICE void weft_diff_cast_element(weft_diff_shared *shared, const weft_diff_part *part, uint32_t index,
+                                        uint32_t cast)
 {
-    if (weft_cast_load(part->now, index, true) != weft_element_load<2>(part->shadow, index))
+    if (weft_cast_load(part->now, index, cast) != weft_element_load<2>(part->shadow, index))
         weft_diff_note(shared, part->at + index, 1);
 }
 
 /* Eight elements, from the first on of which `now` is aligned to 16 bytes. */
-WEFT_DEVICE weft_quad weft_diff_cast_load(uint64_t now)
+WEFT_DEVICE weft_quad weft_diff_cast_load(uint64_t now, uint32_t cast)
 {
     const weft_quad low = weft_load_stream(WEFT_AT(const weft_quad, now));
-    return weft_cast_quad(low, weft_load_stream(WEFT_AT(const weft_quad, now + 16)));
+    return weft_cast_quad(low, weft_load_stream(WEFT_AT(const weft_quad, now + 16)), cast);
 }
 
 WEFT_DEVICE void weft_diff_cast_share(weft_diff_shared *shared, const weft_diff_part *part, uint32_t rank,
-                                      uint32_t ranks)
+                                      uint32_t ranks, uint32_t cast)
 {
     const uint32_t head = weft_head_of<4>(part->now, part->count), quads = (part->count - head) / 8;
     const uint64_t now = part->now + (uint64_t)head * 4, shadow = part->shadow + (uint64_t)head * 2;
@@ -145,21 +146,21 @@ WEFT_DEVICE void weft_diff_cast_share(weft_diff_shared *shared, const weft_diff_
     const bool aligned = shadow % 16 == 0;
     uint32_t q = rank;
     if (head > rank)
-        weft_diff_cast_element(shared, part, rank);
+        weft_diff_cast_element(shared, part, rank, cast);
     for (; q + ranks < quads; q += 2 * ranks) { /* two under way are as many bytes as four without a cast */
         const uint32_t p = q + ranks;
-        const weft_quad first = weft_diff_cast_load(now + (uint64_t)q * 32);
-        const weft_quad second = weft_diff_cast_load(now + (uint64_t)p * 32);
+        const weft_quad first = weft_diff_cast_load(now + (uint64_t)q * 32, cast);
+        const weft_quad second = weft_diff_cast_load(now + (uint64_t)p * 32, cast);
         const weft_quad below = weft_load_any<2>(shadow + (uint64_t)q * 16, aligned);
         const weft_quad beside = weft_load_any<2>(shadow + (uint64_t)p * 16, aligned);
         weft_diff_quad<2>(shared, part->at + head + q * 8, first, below);
         weft_diff_quad<2>(shared, part->at + head + p * 8, second, beside);
     }
     if (q < quads)
-        weft_diff_quad<2>(shared, part->at + head + q * 8, weft_diff_cast_load(now + (uint64_t)q * 32),
+        weft_diff_quad<2>(shared, part->at + head + q * 8, weft_diff_cast_load(now + (uint64_t)q * 32, cast),
                           weft_load_any<2>(shadow + (uint64_t)q * 16, aligned));
     if (rest < part->count)
-        weft_diff_cast_element(shared, part, rest);
+        weft_diff_cast_element(shared, part, rest, cast);
 }
 
 template <unsigned width, bool casts = false>
@@ -172,11 +173,11 @@ WEFT_DEVICE void weft_diff_slice(weft_diff_shared *shared, const weft_k_diff *ti
         if (part.count == 0)
             break;
         const uint64_t skip = (uint64_t)part.skip * width;
-        const bool cast = casts && pieces[p].cast;
+        const uint32_t cast = casts ? pieces[p].cast : 0;
         const weft_diff_part both = {pieces[p].now + (cast ? 2 * skip : skip), pieces[p].shadow + skip, part.at,
                                      part.count};
         if (cast)
-            weft_diff_cast_share(shared, &both, share.rank, share.ranks);
+            weft_diff_cast_share(shared, &both, share.rank, share.ranks, cast);
         else
             weft_diff_share<width>(shared, &both, share.rank, share.ranks);
     }

@@ -36,7 +36,7 @@ WEFT_DEVICE uint64_t weft_digest_cast(const weft_k_digest *row)
 {
     uint64_t sum = 0;
     for (uint32_t i = weft_thread(); i < row->count; i += WEFT_BLOCK)
-        sum += weft_k_term(row->element + i, weft_cast_load(row->data, i, true));
+        sum += weft_k_term(row->element + i, weft_cast_load(row->data, i, row->width - WEFT_K_CAST));
     return sum;
 }
 

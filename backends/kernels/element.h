@@ -55,23 +55,44 @@ WEFT_DEVICE typename weft_bits_of<width>::type weft_quad_element(const weft_quad
 
 /* The bits of an F32 as those of a BF16: to nearest, ties to even; each NaN becomes 7fc0. No device's own instruction
  * is used, because their NaNs differ. */
-WEFT_DEVICE uint32_t weft_k_cast(uint32_t bits)
+WEFT_DEVICE uint32_t weft_k_bf16(uint32_t bits)
 {
     const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
     return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded;
 }
 
-/* An element of BF16 whose memory is F32 if `cast` says so. */
-WEFT_DEVICE uint32_t weft_cast_load(uint64_t data, uint64_t index, bool cast)
+/* The same as those of an F16; each NaN becomes 7e00. Of what is less than the least normal F16 the whole significand
+ * is rounded, at a place that its exponent says. What is more than the largest one becomes infinite. */
+WEFT_DEVICE uint32_t weft_k_f16(uint32_t bits)
 {
-    return cast ? weft_k_cast(weft_element_load<4>(data, index)) : weft_element_load<2>(data, index);
+    const uint32_t size = bits & 0x7fffffffu, exponent = size >> 23;
+    const bool normal = exponent >= 113;
+    const uint32_t drop = normal ? 13 : exponent > 101 ? 126 - exponent : 25;
+    const uint32_t all = normal ? size - (112u << 23) : (size & 0x7fffffu) | 0x800000u;
+    const uint32_t rounded = (all + (1u << (drop - 1)) - 1 + (all >> drop & 1)) >> drop;
+    const uint32_t number = (bits >> 16 & 0x8000u) | (rounded < 0x7c00u ? rounded : 0x7c00u);
+    return size > 0x7f800000u ? 0x7e00u : number;
 }
 
-/* Eight F32 as BF16. */
-WEFT_DEVICE weft_quad weft_cast_quad(const weft_quad &low, const weft_quad &high)
+WEFT_DEVICE uint32_t weft_k_cast(uint32_t bits, uint32_t cast)
 {
-    return {weft_k_cast(low.x) | weft_k_cast(low.y) << 16, weft_k_cast(low.z) | weft_k_cast(low.w) << 16,
-            weft_k_cast(high.x) | weft_k_cast(high.y) << 16, weft_k_cast(high.z) | weft_k_cast(high.w) << 16};
+    return cast == WEFT_K_F16 ? weft_k_f16(bits) : weft_k_bf16(bits);
+}
+
+/* An element of 2 bytes whose memory is F32 if `cast` says so. */
+WEFT_DEVICE uint32_t weft_cast_load(uint64_t data, uint64_t index, uint32_t cast)
+{
+    return cast ? weft_k_cast(weft_element_load<4>(data, index), cast) : weft_element_load<2>(data, index);
+}
+
+/* Eight F32, cast. The kinds have no code in common, so that the cheaper one costs what it did alone. */
+WEFT_DEVICE weft_quad weft_cast_quad(const weft_quad &low, const weft_quad &high, uint32_t cast)
+{
+    if (cast == WEFT_K_F16)
+        return {weft_k_f16(low.x) | weft_k_f16(low.y) << 16, weft_k_f16(low.z) | weft_k_f16(low.w) << 16,
+                weft_k_f16(high.x) | weft_k_f16(high.y) << 16, weft_k_f16(high.z) | weft_k_f16(high.w) << 16};
+    return {weft_k_bf16(low.x) | weft_k_bf16(low.y) << 16, weft_k_bf16(low.z) | weft_k_bf16(low.w) << 16,
+            weft_k_bf16(high.x) | weft_k_bf16(high.y) << 16, weft_k_bf16(high.z) | weft_k_bf16(high.w) << 16};
 }
 
 /* Elements before the first that is aligned to 16 bytes, at most `count`. */

@@ -111,10 +111,10 @@ WEFT_DEVICE void weft_full_steps(uint64_t to, const weft_diff_part *part, bool i
 
 /* Elements whose memory is F32, or the steps to them. */
 WEFT_DEVICE void weft_full_cast(uint64_t to, const weft_diff_part *part, const weft_k_full_write *row, uint32_t rank,
-                                uint32_t ranks)
+                                uint32_t ranks, uint32_t cast)
 {
     for (uint32_t i = rank; i < part->count; i += ranks) {
-        const uint32_t now = weft_cast_load(part->now, i, true);
+        const uint32_t now = weft_cast_load(part->now, i, cast);
         weft_element_store<2>(
             to, i, row->steps ? weft_k_step<2>(weft_element_load<2>(part->shadow, i), now, row->is_float != 0) : now);
     }
@@ -132,11 +132,11 @@ WEFT_DEVICE void weft_full_slice(const weft_k_full_write *row, const weft_k_diff
             break;
         const uint64_t to = row->payload + (uint64_t)(slice.first + part.at) * width;
         const uint64_t skip = (uint64_t)part.skip * width;
-        const bool cast = casts && pieces[p].cast;
+        const uint32_t cast = casts ? pieces[p].cast : 0;
         const weft_diff_part both = {pieces[p].now + (cast ? 2 * skip : skip), pieces[p].shadow + skip, part.at,
                                      part.count};
         if (cast)
-            weft_full_cast(to, &both, row, share.rank, share.ranks);
+            weft_full_cast(to, &both, row, share.rank, share.ranks, cast);
         else if (row->steps)
             weft_full_steps<width>(to, &both, row->is_float != 0, share.rank, share.ranks);
         else

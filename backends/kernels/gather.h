@@ -114,7 +114,7 @@ WEFT_DEVICE void weft_gather_one(const weft_k_gather *row, const weft_k_changes 
     const uint32_t in = position - piece->position;
     const bits before = weft_element_load<width>(piece->shadow, in);
     const bits after =
-        casts ? (bits)weft_cast_load(piece->now, in, piece->cast != 0) : weft_element_load<width>(piece->now, in);
+        casts ? (bits)weft_cast_load(piece->now, in, piece->cast) : weft_element_load<width>(piece->now, in);
     const uint64_t index = piece->element + in;
     WEFT_AT(uint32_t, changes->position)[place] = position;
     weft_element_store<width>(changes->before, place, before);

@@ -7,10 +7,14 @@
 
 #include <stdint.h>
 
-/* In the place of a width: elements of 2 bytes, BF16, whose memory is F32 in part or in all. A bit of its own, because
+/* In the place of a width: elements of 2 bytes whose memory is F32 in part or in all. A bit of its own, because
  * compilers join a fifth case to the switch over widths, and each kernel then takes an instruction more to its width.
  */
 #define WEFT_K_CAST 16u
+
+/* What F32 is read as: the numbers of weft_cast. 0: memory is not cast. */
+#define WEFT_K_BF16 1u
+#define WEFT_K_F16  2u
 
 /* digest: one block a row sums the terms of elements that lie consecutively in one tensor. */
 #define WEFT_K_DIGEST_ELEMENTS (1u << 15) /* as many as are worth a block */
@@ -20,7 +24,7 @@ typedef struct weft_k_digest {
     uint64_t element; /* its index in the tensor */
     uint64_t sum;     /* the u64 word to which they are added */
     uint32_t count;
-    uint32_t width; /* WEFT_K_CAST: memory is F32 */
+    uint32_t width; /* WEFT_K_CAST and what F32 is read as: memory is F32 */
 } weft_k_digest;
 
 /* A view: elements in runs. Position 0 is the view's first element. */
@@ -69,7 +73,7 @@ typedef struct weft_k_swap {
 typedef struct weft_k_copy {
     weft_k_view view; /* load: its width may be WEFT_K_CAST */
     uint64_t bytes;
-    uint64_t casts; /* WEFT_K_CAST: u8 for each run, 1 where its memory is F32 */
+    uint64_t casts; /* WEFT_K_CAST: u8 for each run, what its F32 is read as */
 } weft_k_copy;
 
 /* boxes_load, boxes_store: elements of one tensor that lie in boxes (core/layout/box.h), out of them into dense memory,
@@ -99,7 +103,7 @@ typedef struct weft_k_box {
     uint32_t row_digits, column_digits;  /* at least 1 each */
     weft_k_digit row_at[WEFT_K_BOX_DIGITS], column_at[WEFT_K_BOX_DIGITS];
     uint32_t beside; /* 1: columns that differ in the last digit alone lie side by side */
-    uint32_t cast;   /* 1: memory is F32 and read as BF16 */
+    uint32_t cast;   /* what F32 is read as */
 } weft_k_box;
 
 typedef struct weft_k_boxed {
@@ -263,7 +267,7 @@ typedef struct weft_k_piece {
     uint32_t position;    /* its number in the job */
     uint32_t count;
     uint32_t sum;  /* number of the word that its digest goes to */
-    uint32_t cast; /* 1: `now` is F32, in a tile of WEFT_K_CAST */
+    uint32_t cast; /* what `now` of F32 is read as, in a tile of WEFT_K_CAST */
 } weft_k_piece;
 
 /* diff: WEFT_K_SLICES blocks a row find what differs. */

@@ -30,8 +30,7 @@ WEFT_DEVICE weft_quad weft_cast_eight(const weft_k_copy *job, uint32_t position,
             continue;
         number += position + i - weft_runs(&job->view)[number].position == weft_runs(&job->view)[number].count;
         const weft_k_run *run = weft_runs(&job->view) + number;
-        half[i / 4] |= (uint64_t)weft_cast_load(run->data, position + i - run->position, casts[number] != 0)
-                       << i % 4 * 16;
+        half[i / 4] |= (uint64_t)weft_cast_load(run->data, position + i - run->position, casts[number]) << i % 4 * 16;
     }
     return {(uint32_t)half[0], (uint32_t)(half[0] >> 32), (uint32_t)half[1], (uint32_t)(half[1] >> 32)};
 }

@@ -78,15 +78,17 @@ static weft_status places_apart(const weft_layout *layout, const placed *places,
 static weft_status casts_refuse(const weft_binding *binding)
 {
     const weft_boxes *boxes = binding->boxes;
+    const weft_layout *layout = binding->layout;
     char name[WEFT_SLICE_TEXT];
     for (uint64_t i = 0; boxes && i < boxes->count; i++) {
         if (!boxes->box[i].cast)
             continue;
-        weft_slice_name(binding->layout, &boxes->slice[i], name);
+        const char *dtype = layout->entries[boxes->slice[i].tensor].row->name;
+        weft_slice_name(layout, &boxes->slice[i], name);
         return weft_fail(WEFT_E_ARGUMENT,
-                         "%s: memory F32 under a layout of BF16 is read by trainers alone, and weights are written "
-                         "here: bind memory of BF16",
-                         name);
+                         "%s: memory F32 under a layout of %s is read by trainers alone, and weights are written "
+                         "here: bind memory of %s",
+                         name, dtype, dtype);
     }
     return WEFT_OK;
 }

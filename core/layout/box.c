@@ -36,8 +36,8 @@ static weft_status words_check(const reading *r)
     const weft_dtype_row *memory = weft_dtype_find(block->memory);
     if (block->memory && block->memory != r->entry->row->dtype && !weft_block_casts(r->entry->row, block))
         return weft_fail(WEFT_E_ARGUMENT,
-                         "%s: memory %s: the layout says %s, and F32 that is read as BF16 is the only cast", r->name,
-                         memory ? memory->name : "of an unknown dtype", r->entry->row->name);
+                         "%s: memory %s: the layout says %s, and F32 that is read as BF16 or F16 is the only cast",
+                         r->name, memory ? memory->name : "of an unknown dtype", r->entry->row->name);
     if (block->flags)
         return weft_fail(WEFT_E_ARGUMENT, "%s: flags %x of the block are reserved", r->name, block->flags);
     return WEFT_OK;

@@ -25,7 +25,7 @@ typedef struct weft_box {
     uint64_t reach;   /* row after the last one that this box, or an earlier box of its tensor, has */
     uint8_t *data;    /* address of the first element */
     uint8_t width;    /* bytes of a coded element in memory */
-    bool cast;        /* memory has F32 and the elements are BF16: read through the cast, never written */
+    weft_cast cast;   /* how memory is read; where it is cast, it is never written */
     weft_box_index row_at;
     weft_box_index column_at;
     uint64_t side; /* columns that lie side by side, from each multiple of this number on */
@@ -106,10 +106,10 @@ static inline bool weft_box_is_flat(const weft_box *box)
     return box->columns == box->all && box->row_at.count == 1 && box->row_at.part[0].stride == box->all * box->width;
 }
 
-/* Tells whether memory of F32 is read as elements of BF16. */
-static inline bool weft_block_casts(const weft_dtype_row *row, const weft_block *block)
+/* Returns how the memory of a block is read as elements of the row. */
+static inline weft_cast weft_block_casts(const weft_dtype_row *row, const weft_block *block)
 {
-    return row->dtype == WEFT_BF16 && block->memory == WEFT_F32;
+    return weft_cast_find(block->memory, row->dtype);
 }
 
 /* A block that was read. */

@@ -39,6 +39,17 @@ const weft_dtype_row *weft_dtype_find(weft_dtype dtype)
     return number >= 1 && number <= ROW_COUNT ? &rows[number - 1] : NULL;
 }
 
+weft_cast weft_cast_find(weft_dtype memory, weft_dtype element)
+{
+    static const struct {
+        weft_dtype memory, element;
+    } casts[WEFT_CASTS] = {[WEFT_CAST_BF16] = {WEFT_F32, WEFT_BF16}, [WEFT_CAST_F16] = {WEFT_F32, WEFT_F16}};
+    weft_cast cast = WEFT_CASTS - 1;
+    while (cast > WEFT_CAST_NONE && (casts[cast].memory != memory || casts[cast].element != element))
+        cast--;
+    return cast;
+}
+
 const weft_dtype_row *weft_dtype_by_name(const char *name, uint64_t length)
 {
     for (uint64_t i = 0; i < ROW_COUNT; i++) {

@@ -37,6 +37,12 @@ typedef struct weft_dtype_row {
 const weft_dtype_row *weft_dtype_find(weft_dtype dtype);
 const weft_dtype_row *weft_dtype_by_name(const char *name, uint64_t length);
 
+/* How memory of one dtype is rounded to elements of another while it is read. The numbers are the kernels' too. */
+typedef enum weft_cast { WEFT_CAST_NONE, WEFT_CAST_BF16, WEFT_CAST_F16, WEFT_CASTS } weft_cast;
+
+/* Finds the cast of a pair of dtypes. All casts there are go from 4 bytes to 2. */
+weft_cast weft_cast_find(weft_dtype memory, weft_dtype element);
+
 /* One tensor as the layout keeps it. */
 typedef struct weft_layout_entry {
     weft_tensor tensor; /* tensor, whose name and shape the layout owns */

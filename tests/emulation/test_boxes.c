@@ -480,7 +480,7 @@ static void masters_are_cast(void **state)
     for (uint64_t seed = 1; seed < 5; seed++) {
         const uint64_t shapes[][2] = {{31, 64}, {48, 40}, {7, 13}};
         const weft_tensor tensors[] = {
-            {"a", WEFT_BF16, 2, shapes[0]}, {"b", WEFT_BF16, 2, shapes[1]}, {"c", WEFT_BF16, 2, shapes[2]}};
+            {"a", WEFT_BF16, 2, shapes[0]}, {"b", WEFT_F16, 2, shapes[1]}, {"c", WEFT_BF16, 2, shapes[2]}};
         uint64_t drawn = seed;
         weft_layout *layout;
         weft_binding binding;

@@ -1,5 +1,5 @@
-/* test_cast.c - masters of F32 that the device reads as BF16: encode, load, digest and survey, in the emulation,
- * against the host backend on the same memory. */
+/* test_cast.c - masters of F32 that the device reads as BF16 and F16: encode, load, digest and survey, in the
+ * emulation, against the host backend on the same memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static int both_close(void **state)
     return 0;
 }
 
-/* Tensors of BF16, most of which lie as F32, in packs with others and in tiles; and their shadow. */
+/* Tensors of BF16 and F16, most of which lie as F32, in packs with others and in tiles; and their shadow. */
 typedef struct masters {
     weft_layout *layout;
     uint8_t *memory, *image;
@@ -75,7 +75,7 @@ static void masters_step(masters *m, uint64_t per_mille)
             if (pair_below(&m->seed, 1000) < per_mille)
                 pair_put(m->blocks[t].data, i,
                          pair_below(&m->seed, 4) ? pair_get(m->blocks[t].data, i, width) + pair_below(&m->seed, 0xffff)
-                                                 : cast_bits(&m->seed),
+                                                 : cast_bits(m->layout->entries[t].row->dtype, &m->seed),
                          width);
     }
 }
@@ -99,8 +99,8 @@ static void masters_open(masters *m, uint64_t largest, uint64_t seed)
     for (uint64_t t = 0; t < TENSORS; t++) {
         snprintf(names[t], sizeof names[t], "t%u", (unsigned)t);
         shapes[t][0] = 1 + pair_below(&m->seed, 9);
-        shapes[t][1] = t == 5 ? largest : 1 + pair_below(&m->seed, 300);
-        tensors[t] = (weft_tensor){names[t], WEFT_BF16, 2, shapes[t]};
+        shapes[t][1] = t == 5 || t == 8 ? largest : 1 + pair_below(&m->seed, 300);
+        tensors[t] = (weft_tensor){names[t], t > 5 ? WEFT_F16 : WEFT_BF16, 2, shapes[t]};
     }
     pair_must(weft_layout_create(tensors, TENSORS, &m->layout), "layout");
     m->memory = pair_memory(2 * m->layout->bytes + TENSORS * 64);

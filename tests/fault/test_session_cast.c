@@ -1,5 +1,5 @@
-/* A trainer whose masters are F32 under a layout of BF16: rollouts get the rounded bits, by updates of every level, by
- * snapshots and after a rebind; and who writes weights refuses such memory by name. */
+/* A trainer whose masters are F32 under a layout of BF16 and F16: rollouts get the rounded bits, by updates of every
+ * level, by snapshots and after a rebind; and who writes weights refuses such memory by name. */
 #include "tests/support/fleet.h"
 
 #include <string.h>
@@ -90,8 +90,9 @@ static void a_step_below_half_a_place_changes_nothing(void **state)
     for (uint64_t t = 0; t < f->layout->count; t++) {
         const weft_layout_entry *entry = &w.master->entries[t];
         for (uint64_t i = 0; i < entry->elements && f->layout->entries[t].row->dtype == WEFT_BF16; i++) {
-            const uint32_t bits = (uint32_t)pair_get(w.dense + at, i, 4), rounded = (uint32_t)cast_rule(bits) << 16;
-            pair_put(w.dense + at, i, rounded | (cast_rule(rounded | 1) == rounded >> 16), 4);
+            const uint32_t bits = (uint32_t)pair_get(w.dense + at, i, 4), rounded = (uint32_t)cast_rule_bf16(bits)
+                                                                                    << 16;
+            pair_put(w.dense + at, i, rounded | (cast_rule_bf16(rounded | 1) == rounded >> 16), 4);
         }
         at += entry->bytes;
     }

@@ -68,7 +68,32 @@ static void world_open(world *w, weft_dtype dtype, uint64_t largest, uint64_t *s
         abort();
 }
 
-/* Bits of an F32 that rounds to these. A NaN becomes the one that is. */
+/* Bits of the F32 that has the value of these, or infinity. */
+static uint32_t half_wide(uint16_t bits)
+{
+    const float small = (float)(bits & 0x3ff) * 0x1p-24f;
+    uint32_t wide = bits & 0x7c00 ? (112u << 23) + (bits & 0x7fffu) * 0x2000u : 0;
+    if (!(bits & 0x7c00))
+        memcpy(&wide, &small, sizeof wide);
+    if ((bits & 0x7c00) == 0x7c00)
+        wide = 0x7f800000u;
+    return (bits & 0x8000u) << 16 | wide;
+}
+
+/* Bits of an F32 that rounds to these of F16. A NaN becomes the one that is. */
+static uint32_t half_master_of(uint64_t *seed, uint16_t *bits)
+{
+    const uint16_t magnitude = *bits & 0x7fff;
+    if (magnitude > 0x7c00)
+        *bits = 0x7e00;
+    if (magnitude > 0x7c00)
+        return (uint32_t)pair_random(seed) | 0x7f800001u;
+    if (magnitude > 0 && pair_below(seed, 2))
+        return half_wide(*bits) - (uint32_t)pair_below(seed, 0x1000);
+    return half_wide(*bits) + (magnitude == 0x7c00 ? 0 : (uint32_t)pair_below(seed, 0x1000));
+}
+
+/* The same of BF16. */
 static uint32_t master_of(uint64_t *seed, uint16_t *bits)
 {
     const uint16_t magnitude = *bits & 0x7fff;
@@ -82,8 +107,9 @@ static uint32_t master_of(uint64_t *seed, uint16_t *bits)
 }
 
 /* Binds the target as masters, but for one tensor of a pack. */
-static void world_cast(world *w, uint64_t *seed)
+static void world_cast(world *w, uint64_t *seed, bool half)
 {
+    const uint16_t infinite = half ? 0x7c00 : 0x7f80, nan = half ? 0x7e00 : 0x7fc0;
     weft_block blocks[TENSORS];
     w->master = (uint8_t *)weft_record_take(2 * w->layout->bytes + 32) + 12;
     for (uint64_t t = 0; t < TENSORS; t++) {
@@ -91,12 +117,12 @@ static void world_cast(world *w, uint64_t *seed)
         const bool cast = t != 3;
         for (uint64_t i = 0; cast && i < w->layout->entries[t].elements; i++) {
             uint16_t bits = (uint16_t)pair_get(w->target + at, i, 2);
-            pair_put(w->master + 2 * at, i, master_of(seed, &bits), 4);
+            pair_put(w->master + 2 * at, i, half ? half_master_of(seed, &bits) : master_of(seed, &bits), 4);
             pair_put(w->target + at, i, bits, 2);
-            if ((pair_get(w->base + at, i, 2) & 0x7fff) <= 0x7f80)
+            if ((pair_get(w->base + at, i, 2) & 0x7fff) <= infinite)
                 continue;
-            pair_put(w->base + at, i, 0x7fc0, 2);
-            pair_put(w->live + at, i, 0x7fc0, 2);
+            pair_put(w->base + at, i, nan, 2);
+            pair_put(w->live + at, i, nan, 2);
         }
         blocks[t] = (weft_block){.slice = weft_slice_whole(w->layout, t),
                                  .data = cast ? w->master + 2 * at : w->target + at,
@@ -375,7 +401,7 @@ static void record_as(weft_dtype dtype, uint64_t largest, uint64_t per_million, 
     world_open(&w, dtype, largest, &seed);
     world_change(&w, &seed, per_million, width);
     if (masters)
-        world_cast(&w, &seed);
+        world_cast(&w, &seed, dtype == WEFT_F16);
     if (largest == LARGE)
         world_classes(&w, dtype, 12);
     for (uint32_t u = 0; u < w.units; u++)
@@ -415,6 +441,7 @@ void weft_cases_codec(int full)
     record(WEFT_BF16, 4000, ANY, "any", 1 << WEFT_LEVEL_FAST); /* steps */
     record_as(WEFT_BF16, 16384, 10000, "cast-1%", all, true);
     record_as(WEFT_BF16, 3000, ANY, "cast-any", 1 << WEFT_LEVEL_FAST, true);
+    record_as(WEFT_F16, 3000, ANY, "cast-any", 1 << WEFT_LEVEL_FULL | 1 << WEFT_LEVEL_FAST, true);
     if (!full)
         return;
     record(WEFT_BF16, LARGE, 10000, "1%-large", 1 << WEFT_LEVEL_FAST | 1 << WEFT_LEVEL_TIGHT);

@@ -1,5 +1,5 @@
-/* Masters of F32 that are read as BF16: every kernel set rounds by the rule, and each job of the host backend that
- * reads weights does with a master as with its mirror. WEFT_FULL=1 rounds all 2^32 patterns. */
+/* Masters of F32 that are read as BF16 and F16: every kernel set rounds by the rule, and each job of the host backend
+ * that reads weights does with a master as with its mirror. WEFT_FULL=1 rounds all 2^32 patterns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,21 +28,30 @@ static const weft_host_kernels *kernels_of(const char *name)
 
 /* ---- the rule */
 
-/* Every set rounds `count` values as the rule does. */
-static void sets_compare(const uint32_t *from, uint32_t count)
+static const weft_dtype dtypes[WEFT_CASTS] = {[WEFT_CAST_BF16] = WEFT_BF16, [WEFT_CAST_F16] = WEFT_F16};
+
+static void sets_compare_as(const uint32_t *from, uint32_t count, weft_cast cast)
 {
     uint16_t to[SOME], wanted[SOME];
     for (uint32_t i = 0; i < count; i++)
-        wanted[i] = cast_rule(from[i]);
+        wanted[i] = cast_rule(dtypes[cast], from[i]);
     for (size_t s = 0; s < COUNT(sets); s++) {
         const weft_host_kernels *kernels = kernels_of(sets[s]);
         if (!kernels)
             continue;
-        kernels->cast((const uint8_t *)from, count, (uint8_t *)to);
+        kernels->cast[cast]((const uint8_t *)from, count, (uint8_t *)to);
         for (uint32_t i = 0; memcmp(to, wanted, count * sizeof *to) != 0 && i < count; i++)
             if (to[i] != wanted[i])
-                fail_msg("%s: %08x becomes %04x, the rule says %04x", kernels->name, from[i], to[i], wanted[i]);
+                fail_msg("%s, cast %d: %08x becomes %04x, the rule says %04x", kernels->name, cast, from[i], to[i],
+                         wanted[i]);
     }
+}
+
+/* Every set rounds `count` values as the rules do. */
+static void sets_compare(const uint32_t *from, uint32_t count)
+{
+    for (weft_cast cast = WEFT_CAST_BF16; cast < WEFT_CASTS; cast++)
+        sets_compare_as(from, count, cast);
 }
 
 /* Every upper half, with the lower halves at and beside the tie. */
@@ -60,6 +69,26 @@ static void upper_halves_round(void **state)
     }
 }
 
+/* Each value of F16 that is finite, the tie above it, and the neighbours of both. */
+static void ties_of_halves_round(void **state)
+{
+    uint32_t from[12];
+    (void)state;
+    for (uint32_t half = 0; half < 0x7c00; half++) {
+        const float low = cast_half_value(half), above = half < 0x7bff ? cast_half_value(half + 1) : 65536;
+        const float tie = low + (above - low) / 2;
+        memcpy(&from[0], &low, 4);
+        memcpy(&from[3], &tie, 4);
+        for (uint32_t i = 0; i < 6; i += 3) {
+            from[i + 1] = from[i] + 1;
+            from[i + 2] = from[i] - (from[i] > 0);
+        }
+        for (uint32_t i = 0; i < 6; i++)
+            from[i + 6] = from[i] | 1u << 31;
+        sets_compare(from, COUNT(from));
+    }
+}
+
 /* No element of the lists' ends is lost or written beyond, wherever they begin. */
 static void lists_of_every_length_round(void **state)
 {
@@ -67,14 +96,15 @@ static void lists_of_every_length_round(void **state)
     (void)state;
     for (size_t s = 0; s < COUNT(sets); s++) {
         const weft_host_kernels *kernels = kernels_of(sets[s]);
-        for (uint32_t count = 0; kernels && count < 140; count++) {
+        for (uint32_t count = 0; kernels && count < 280; count++) {
+            const weft_cast cast = count % 2 ? WEFT_CAST_F16 : WEFT_CAST_BF16;
             uint8_t *from = pair_memory(4 * (uint64_t)count + 1), *to = pair_memory(2 * (uint64_t)count + 2);
             for (uint32_t i = 0; i < count; i++)
-                pair_put(from + 1, i, cast_bits(&seed), 4);
+                pair_put(from + 1, i, cast_bits(dtypes[cast], &seed), 4);
             to[2 * count + 1] = 0xa5;
-            kernels->cast(from + 1, count, to + 1);
+            kernels->cast[cast](from + 1, count, to + 1);
             for (uint32_t i = 0; i < count; i++)
-                assert_int_equal(pair_get(to + 1, i, 2), cast_rule((uint32_t)pair_get(from + 1, i, 4)));
+                assert_int_equal(pair_get(to + 1, i, 2), cast_rule(dtypes[cast], (uint32_t)pair_get(from + 1, i, 4)));
             assert_int_equal(to[2 * count + 1], 0xa5);
             free(from);
             free(to);
@@ -109,7 +139,7 @@ typedef struct trial {
 
 static void layout_choose(trial *t, uint64_t *seed, bool large)
 {
-    static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_BF16, WEFT_BF16, WEFT_F32, WEFT_I8};
+    static const weft_dtype some[] = {WEFT_BF16, WEFT_BF16, WEFT_F16, WEFT_F16, WEFT_F32, WEFT_I8};
     weft_tensor tensors[PAIR_TENSORS];
     uint64_t shapes[PAIR_TENSORS][3];
     char names[PAIR_TENSORS][8];
@@ -120,7 +150,7 @@ static void layout_choose(trial *t, uint64_t *seed, bool large)
         shapes[i][1] = large ? 300 + pair_below(seed, 200) : 1 + pair_below(seed, 40);
         shapes[i][2] = large ? 600 + pair_below(seed, 80) : 1 + pair_below(seed, 80);
         const uint32_t rank = large ? 3 : (uint32_t)pair_below(seed, 4);
-        tensors[i] = (weft_tensor){names[i], large ? WEFT_BF16 : dtypes[pair_below(seed, COUNT(dtypes))], rank,
+        tensors[i] = (weft_tensor){names[i], large ? some[1 + i] : some[pair_below(seed, COUNT(some))], rank,
                                    shapes[i] + 3 - rank};
     }
     pair_must(weft_layout_create(tensors, count, &t->layout), "layout");
@@ -281,7 +311,9 @@ static void a_master_of_many_units_is_as_its_mirror(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(upper_halves_round),
-                                       cmocka_unit_test(lists_of_every_length_round), cmocka_unit_test(patterns_round),
+                                       cmocka_unit_test(lists_of_every_length_round),
+                                       cmocka_unit_test(patterns_round),
+                                       cmocka_unit_test(ties_of_halves_round),
                                        cmocka_unit_test(a_master_is_as_its_mirror),
                                        cmocka_unit_test(a_master_of_many_units_is_as_its_mirror)};
     return cmocka_run_group_tests(tests, NULL, NULL);

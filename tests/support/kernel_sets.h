@@ -109,13 +109,13 @@ static inline void compare_sets(const weft_host_kernels *a, const weft_host_kern
 }
 
 /* Any bits: a NaN is one of a few hundred, and a tie one of two thousand. */
-static inline void compare_casts(const weft_host_kernels *a, const weft_host_kernels *b, uint32_t count)
+static inline void compare_casts(const weft_host_kernels *a, const weft_host_kernels *b, uint32_t count, weft_cast cast)
 {
     memory x = memory_of(count, 4, count % 5);
     for (uint64_t i = 0; i < 4 * (uint64_t)count; i++)
         x.now[i] = any() % 32 ? (uint8_t)any() : (uint8_t)(i % 4 == 1 ? 0x80 : 0);
-    a->cast(x.now, count, x.before);
-    b->cast(x.now, count, x.after);
+    a->cast[cast](x.now, count, x.before);
+    b->cast[cast](x.now, count, x.after);
     assert_memory_equal(x.before, x.after, 2 * (uint64_t)count);
     memory_free(&x);
 }
@@ -124,7 +124,8 @@ static inline void sets_give_equal_bytes(const weft_host_kernels *a, const weft_
 {
     const uint64_t sparse[] = {1, 2, 13, 90, 3000};
     for (size_t c = 0; c < COUNT(counts); c++)
-        compare_casts(a, b, counts[c]);
+        for (weft_cast cast = WEFT_CAST_BF16; cast < WEFT_CASTS; cast++)
+            compare_casts(a, b, counts[c], cast);
     for (unsigned slot = 0; slot < WEFT_HOST_WIDTHS; slot++) {
         for (size_t c = 0; c < COUNT(counts); c++) {
             for (size_t s = 0; s < COUNT(sparse); s++)

@@ -84,7 +84,8 @@ static void bad_blocks_are_refused(void **state)
             .row = {{64, UINT64_C(1) << 62}});
     REFUSED(WEFT_E_LAYOUT, "the block runs past the end of memory", .slice = q.slice,
             .data = (void *)(UINTPTR_MAX - 4093));
-    REFUSED(WEFT_E_ARGUMENT, Q_BOX "memory F16: the layout says BF16, and F32 that is read as BF16 is the only cast",
+    REFUSED(WEFT_E_ARGUMENT,
+            Q_BOX "memory F16: the layout says BF16, and F32 that is read as BF16 or F16 is the only cast",
             .slice = q.slice, .data = memory, .memory = WEFT_F16);
     REFUSED(WEFT_E_LAYOUT, "not aligned to 4 bytes", .slice = q.slice, .data = memory + 1, .memory = WEFT_F32);
     REFUSED(WEFT_E_LAYOUT, Q_BOX "row[0] has a stride of 130 bytes: no multiple of 4", .slice = q.slice, .data = memory,

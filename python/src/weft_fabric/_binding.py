@@ -55,9 +55,9 @@ def _memory(dtypes: Any) -> Any:
 class Blocks:
     """A table of blocks: boxes of tensors seen as matrices (the last dimension is the columns), and where they lie, as
     arrays of one length or as single numbers. Strides are rows of up to three pairs (extent, bytes), the outermost
-    first; without them the rows of a box follow each other. `memory` is "F32" where a layout of BF16 lies as float32,
-    which a trainer rounds while it reads; one for all boxes, or one for each. `keep` is held as long as the blocks are
-    bound.
+    first; without them the rows of a box follow each other. `memory` is "F32" where a layout of BF16 or F16 lies as
+    float32, which a trainer rounds while it reads; one for all boxes, or one for each. `keep` is held as long as the
+    blocks are bound.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Binding:
 
 
 class _Part:
-    """One piece to be: where of which tensor it lies. `cast`: its memory is F32 and is read as the layout's BF16."""
+    """One piece to be: where of which tensor it lies. `cast`: its memory is F32 and is rounded while it is read."""
 
     __slots__ = ("cast", "count", "first", "name", "number", "spec", "view")
 
@@ -160,15 +160,12 @@ class _Part:
             at += rows * columns
 
 
-CAST_HINT = '; a trainer reads F32 as BF16 with cast="bf16"'
-
-
 def check_dtype(spec: TensorSpec, dtype: str, cast: Any, written: bool) -> None:
     """A tensor's elements are the layout's, or are cast to them."""
-    masters = (dtype, spec.dtype) == ("F32", "BF16")
-    if dtype == spec.dtype or (masters and _dtypes.of_cast(cast)):
+    masters = dtype == "F32" and spec.dtype in _dtypes.CASTS
+    if dtype == spec.dtype or (masters and _dtypes.of_cast(cast) == spec.dtype):
         return
-    hint = CAST_HINT if masters and not written else ""
+    hint = f'; a trainer reads F32 so with cast="{_dtypes.CASTS[spec.dtype]}"' if masters and not written else ""
     raise TensorError(spec.name, f"its elements are {dtype}, the layout has {spec.dtype}{hint}")
 
 
@@ -237,8 +234,8 @@ def held(named: Any) -> Any:
 
 
 def _kept(parts: list[_Part], written: bool) -> list[Any]:
-    """What holds the memory. Of a tensor that tells its address a trainer holds no memory, so that the tensor can give it
-    away: weft reads it in calls alone that ask for the address first. A rollout's is read beside them."""
+    """What holds the memory. Of a tensor that tells its address a trainer holds no memory, so that the tensor can give
+    it away: weft reads it in calls alone that ask for the address first. A rollout's is read beside them."""
     return [part.view.keep for part in parts if written or part.view.pointer is None]
 
 

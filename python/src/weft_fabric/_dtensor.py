@@ -131,7 +131,7 @@ def part(
         watched.append((name, partial(_address, tensor), local.data_ptr()))
         for *box, first in _boxes(tuple(tensor.shape), sizes, begin):
             rows.append((number, *box, local.data_ptr() + first * local.element_size()))
-            memory.append(_dtypes.required(local.dtype) if layout.tensors[number].dtype == "BF16" else None)
+            memory.append(_dtypes.required(local.dtype) if layout.tensors[number].dtype in _dtypes.CASTS else None)
     if len(devices) > 1:
         raise TensorError(next(iter(named)), f"the tensors are on {' and '.join(sorted(devices))}: bind one device's")
     columns = list(zip(*rows)) if rows else [()] * 6

@@ -31,6 +31,9 @@ _DLPACK = {
 }  # fmt: skip
 
 
+CASTS = {"BF16": "bf16", "F16": "fp16"}  # what a trainer reads F32 as, and the options' words for it
+
+
 def name_of(dtype: Any) -> str | None:
     """The name in safetensors of a dtype of torch or numpy, or of such a name; None: weft has no such type."""
     text = str(getattr(dtype, "name", dtype)).replace("torch.", "")
@@ -49,9 +52,10 @@ def of_cast(cast: Any) -> str | None:
     """The dtype that F32 is read as, for what a caller wrote; None: there is no cast."""
     if cast is None:
         return None
-    if cast == "bf16" or name_of(cast) == "BF16":
-        return "BF16"
-    raise ValueError(f"cast={cast!r}: float32 can be read as bf16 alone")
+    for name, word in CASTS.items():
+        if cast == word or name_of(cast) == name:
+            return name
+    raise ValueError(f"cast={cast!r}: float32 can be read as bf16 or fp16 alone")
 
 
 def torch_name(dtype: str) -> str:

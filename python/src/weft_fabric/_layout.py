@@ -64,8 +64,9 @@ class Layout:
     """The ordered list of tensors. Two ends meet if they have the same names, dtypes and shapes, in whatever order.
 
     `Layout(named)` is the layout of tensors: a mapping from name to tensor, or pairs. With `cast="bf16"` it has BF16 for
-    each tensor of float32, which a Trainer with that option reads so. `Layout.of(specs)` is the layout of (name, dtype,
-    shape). `Layout.fetch(site, peer)` asks the trainer. `a.match(b)` tells how two layouts differ.
+    each tensor of float32, which a Trainer with that option reads so, and F16 with "fp16". `Layout.of(specs)` is the
+    layout of (name, dtype, shape). `Layout.fetch(site, peer)` asks the trainer. `a.match(b)` tells how two layouts
+    differ.
     """
 
     def __init__(self, named: Named, cast: Any = None) -> None:

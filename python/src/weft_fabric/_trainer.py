@@ -31,8 +31,9 @@ class Trainer(Session):
     layout         the layout, where `named` does not say it
     first_version  number of the weights bound first
     attachment     bytes that travel with the weights, for instance the header of a model file
-    cast           "bf16": a float32 tensor is published as bfloat16, and rounded while it is read, so that float32
-                   masters need no copy. Without `layout` that is each one of float32; else those that it has as BF16
+    cast           "bf16" or "fp16": a float32 tensor is published as bfloat16 or float16, and rounded while it is read,
+                   so that float32 masters need no copy. Without `layout` that is each one of float32; else those that
+                   it has so
     holding        `named` is weft.Blocks: this is one of several sources, and contributes these boxes of the model
     run            number of the training run, the same at all sources, and another one than the run before; 0: drawn
     source         number of this source, for the address in the site's [source.R]
@@ -57,8 +58,8 @@ class Trainer(Session):
         self._bind_or_close(named, attachment, False)
 
     def bind(self, named: _binding.Bindable, attachment: Any = None) -> None:
-        """Binds the tensors; later calls bind them where they are now, for weights that moved, with whatever bits. The next
-        publish() says what changed."""
+        """Binds the tensors; later calls bind them where they are now, for weights that moved, with whatever bits. The
+        next publish() says what changed."""
         self._bind(named, attachment, False)
 
     def _is_there(self) -> bool:

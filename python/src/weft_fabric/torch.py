@@ -280,7 +280,7 @@ def publish_after(
     resume   `state_dict()` of the publisher whose checkpoint the model has: goes on at its number, in a later run
     options  as for Trainer: cast, layout, attachment, log, incarnation; of a model of DTensors also `run`, which rank 0
              draws if it is left out, and `source`, which is the process's rank if it is left out. `cast="bf16"`
-             publishes float32 masters as bfloat16, without a copy of them
+             publishes float32 masters as bfloat16, and "fp16" as float16, without a copy of them
     """
     return Publisher(optimizer, model, site, every, first_version, resume, tied, options)
 
