@@ -423,4 +423,6 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         weft_join_fault(rollout, status, status == WEFT_E_BASE);
     else if (status != WEFT_OK)
         weft_join_lose(rollout, status, weft_last_error());
+    if (rollout->joining.state == WEFT_JOIN_AWAY) /* else a dial that is due at once waits for the next look around */
+        weft_waits_until(waits, rollout->joining.retry_ns);
 }

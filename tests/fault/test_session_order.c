@@ -313,6 +313,29 @@ static void a_liar_gets_no_memory(void **state)
     close(listener);
 }
 
+/* One that asks to compare again and again is dialed after pauses, and not in a busy loop. */
+static void who_asks_again_and_again_waits(void **state)
+{
+    enum { TURNS = 5 };
+    fleet *f = *state;
+    const uint64_t length = weft_layout_wire_bytes(f->layout);
+    uint8_t *list = malloc(length);
+    weft_layout_write(f->layout, list);
+    list[16] = WEFT_F64; /* the first tensor's dtype */
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    uint64_t begun_ms = 0;
+    for (int i = 0; i < TURNS; i++) {
+        begun_ms = fleet_now_ms();
+        answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
+        answer(listener, WEFT_MESSAGE_LAYOUT, list, length);
+    }
+    assert_true(fleet_now_ms() - begun_ms >= 500);
+    free(list);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(passes_relays, setup_relay, teardown),
         cmocka_unit_test_setup_teardown(names_what_differs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_liar_gets_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_asks_again_and_again_waits, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
