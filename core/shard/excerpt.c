@@ -2,7 +2,9 @@
 #include "shard/excerpt.h"
 
 #include <string.h>
+#include <xxhash.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
@@ -125,6 +127,23 @@ static void maps_fill(const weft_cells *cells, const weft_layout *whole, weft_ex
     }
 }
 
+/* Takes the numbers of the cut layout into the hash of the view's layout, because frames name units by them. Models
+ * whose other keys have other orders may have the same view, and other numbers for it. */
+static void hash_numbered(const weft_excerpt *excerpt, uint64_t hash[2])
+{
+    uint8_t words[40];
+    for (uint32_t i = 0; excerpt->keys.count > 0 && i < excerpt->units.count; i++) {
+        weft_bytes_put(words, hash[0], 8);
+        weft_bytes_put(words + 8, hash[1], 8);
+        weft_bytes_put(words + 16, excerpt->tensors.range[i].first, 8);
+        weft_bytes_put(words + 24, excerpt->units.range[i].first, 8);
+        weft_bytes_put(words + 32, excerpt->parts.range[i].first, 8);
+        const XXH128_hash_t next = XXH3_128bits(words, sizeof words);
+        hash[0] = next.low64;
+        hash[1] = next.high64;
+    }
+}
+
 weft_status weft_excerpt_open(const weft_layout *model, const weft_cells *cells, const weft_layout *whole,
                               const weft_view_keys *keys, weft_excerpt *excerpt)
 {
@@ -133,10 +152,12 @@ weft_status weft_excerpt_open(const weft_layout *model, const weft_cells *cells,
     weft_status status = cells_take(cells, excerpt);
     if (status == WEFT_OK)
         status = weft_holding_layout(model, excerpt->cells, excerpt->cell_count, &excerpt->layout);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
         maps_fill(cells, whole, excerpt);
-    else
+        hash_numbered(excerpt, excerpt->layout->hash);
+    } else {
         weft_excerpt_close(excerpt);
+    }
     return status;
 }
 

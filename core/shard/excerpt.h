@@ -40,7 +40,7 @@ typedef struct weft_excerpt {
     weft_view_keys keys;
     weft_cell *cells; /* cells of the keys, in order */
     uint64_t cell_count;
-    weft_layout *layout; /* layout of these cells */
+    weft_layout *layout; /* layout of these cells; its hash has the numbers below too */
     weft_number_map units, tensors, parts;
 } weft_excerpt;
 

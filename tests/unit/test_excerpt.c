@@ -95,6 +95,44 @@ static void every_view(void **state)
     }
 }
 
+/* Opens the view of the last key of the tensors in that order, of which the last one is alone in its key. */
+static void open_last(const weft_tensor tensors[4], weft_excerpt *view)
+{
+    const weft_cut cuts[] = {{.name = "w", .patterns = "w", .kind = WEFT_CUT_ROWS, .parts = 1}};
+    weft_layout *all = NULL, *cut = NULL;
+    weft_cells parted;
+    assert_int_equal(weft_layout_create(tensors, 4, &all), WEFT_OK);
+    assert_int_equal(weft_cells_open(all, cuts, 1, &parted), WEFT_OK);
+    assert_int_equal(parted.key_count, 2);
+    assert_int_equal(weft_holding_layout(all, parted.cells, parted.count, &cut), WEFT_OK);
+    const weft_view_keys keys = {{{1, 1}}, 1};
+    assert_int_equal(weft_excerpt_open(all, &parted, cut, &keys, view), WEFT_OK);
+    weft_layout_free(cut);
+    weft_cells_close(&parted);
+    weft_layout_free(all);
+}
+
+/* Frames name units by the numbers of all cells. So a view is another one if these are other numbers, even where all of
+ * its own tensors are the same. */
+static void numbers_are_in_the_hash(void **state)
+{
+    static const uint64_t wide[] = {8, 70000}, bias[] = {8};
+    const weft_tensor a = {"a", WEFT_BF16, 1, bias}, b = {"b", WEFT_BF16, 1, bias}, big = {"big", WEFT_BF16, 2, wide},
+                      w = {"w", WEFT_BF16, 2, wide};
+    weft_excerpt first, same, other;
+    (void)state;
+    open_last((const weft_tensor[]){a, b, big, w}, &first);
+    open_last((const weft_tensor[]){b, a, big, w}, &same);
+    open_last((const weft_tensor[]){a, big, b, w}, &other);
+    assert_int_equal(first.units.range[0].first, same.units.range[0].first);
+    assert_memory_equal(first.layout->hash, same.layout->hash, sizeof first.layout->hash);
+    assert_int_not_equal(first.units.range[0].first, other.units.range[0].first);
+    assert_memory_not_equal(first.layout->hash, other.layout->hash, sizeof first.layout->hash);
+    weft_excerpt_close(&other);
+    weft_excerpt_close(&same);
+    weft_excerpt_close(&first);
+}
+
 static void keys_become_ranges(void **state)
 {
     bool wanted[4 * WEFT_EXCERPT_RANGES] = {false};
@@ -140,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_view),
+        cmocka_unit_test(numbers_are_in_the_hash),
         cmocka_unit_test(keys_become_ranges),
         cmocka_unit_test(ranges_from_outside),
     };
