@@ -18,6 +18,7 @@
 #define METADATA_MS  1000L /* a host without that server does not answer at all */
 #define TEXT_MOST    16384u
 #define URL_MOST     2048u
+#define ANSWER_MOST  (UINT64_C(256) << 10) /* bytes: more are no credentials, and would fill this host's memory */
 #define CONTAINER    "http://169.254.170.2"
 #define METADATA     "http://169.254.169.254"
 #define METADATA_TTL "X-aws-ec2-metadata-token-ttl-seconds: 21600"
@@ -36,13 +37,21 @@ static const char *variable(const char *name)
 
 /* ---- one request */
 
+static size_t answer_take(char *data, size_t one, size_t count, void *user)
+{
+    const weft_s3_answer *answer = user;
+    return (uint64_t)one * count <= ANSWER_MOST - answer->bytes ? weft_s3_body_take(data, one, count, user) : 0;
+}
+
 static CURLcode ask_once(const weft_s3_web *web, const ask *asked, weft_s3_answer *answer)
 {
     const weft_curl *lib = web->lib;
     CURL *handle = lib->easy_init();
     struct curl_slist *headers = asked->header ? lib->slist_append(NULL, asked->header) : NULL;
-    if (!handle)
+    if (!handle) {
+        lib->slist_free_all(headers);
         return CURLE_OUT_OF_MEMORY;
+    }
     answer->bytes = 0;
     answer->code = 0;
     lib->easy_setopt(handle, CURLOPT_URL, asked->url);
@@ -50,7 +59,7 @@ static CURLcode ask_once(const weft_s3_web *web, const ask *asked, weft_s3_answe
     lib->easy_setopt(handle, CURLOPT_CUSTOMREQUEST, asked->method);
     lib->easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
     lib->easy_setopt(handle, CURLOPT_TIMEOUT_MS, asked->patience_ms);
-    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, weft_s3_body_take);
+    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, answer_take);
     lib->easy_setopt(handle, CURLOPT_WRITEDATA, answer);
     lib->easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, weft_s3_may_go_on);
     lib->easy_setopt(handle, CURLOPT_XFERINFODATA, web->ended);
@@ -72,6 +81,9 @@ static weft_status refuse(const weft_s3_web *web, const ask *asked, CURLcode cod
 {
     char what[128] = "", why[300] = "";
     const char *at = answer->bytes ? (const char *)answer->body : "";
+    if (code == CURLE_WRITE_ERROR)
+        return weft_fail_quiet(WEFT_E_FILE, "%s: the answer has more than %llu bytes, or there is no memory for it",
+                               asked->url, (unsigned long long)ANSWER_MOST);
     if (code != CURLE_OK)
         return weft_fail_quiet(WEFT_E_FILE, "%s: %s", asked->url, web->lib->easy_strerror(code));
     weft_s3_element(&at, "Code", what, sizeof what);
@@ -87,7 +99,8 @@ static weft_status ask_for(const weft_s3_web *web, const ask *asked, weft_s3_ans
         const CURLcode code = ask_once(web, asked, answer);
         if (code == CURLE_OK && answer->code == 200 && answer->bytes)
             return WEFT_OK;
-        const bool busy = code != CURLE_OK || answer->code == 429 || answer->code >= 500;
+        const bool long_one = code == CURLE_WRITE_ERROR;
+        const bool busy = !long_one && (code != CURLE_OK || answer->code == 429 || answer->code >= 500);
         if (!busy || tried == TRIES || atomic_load(web->ended))
             return refuse(web, asked, code, answer);
         weft_clock_pass((uint64_t)PAUSE_MS * tried * WEFT_NS_PER_MS);
@@ -202,15 +215,21 @@ weft_status weft_s3_role_of_web_identity(const weft_s3_web *web, const char *fil
 
 /* ---- a container */
 
-/* A token goes to a server of this host alone, or by https. */
+/* A token goes to a server of this host alone, or by https. All of the host's name is compared, because a name that
+ * only begins so is anybody's, and so is one behind a user's. */
 static bool is_own_host(const char *url)
 {
-    static const char *const hosts[] = {"http://127.",           "http://localhost",      "http://[::1]", CONTAINER,
-                                        "http://169.254.170.23", "http://[fd00:ec2::23]", "https://"};
+    static const char *const hosts[] = {"localhost", "[::1]", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+    if (strncmp(url, "https://", 8) == 0)
+        return true;
+    const char *host = url + (strncmp(url, "http://", 7) == 0 ? 7 : strlen(url));
+    const size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
+    if (memchr(host, '@', strcspn(host, "/?#")))
+        return false;
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
-        if (strncmp(url, hosts[i], strlen(hosts[i])) == 0)
+        if (strlen(hosts[i]) == length && memcmp(host, hosts[i], length) == 0)
             return true;
-    return false;
+    return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length;
 }
 
 static weft_status token_header(char header[TEXT_MOST + 32])
@@ -232,8 +251,10 @@ weft_status weft_s3_role_of_container(const weft_s3_web *web, weft_s3_login *log
     char url[URL_MOST], header[TEXT_MOST + 32];
     const int length = snprintf(url, sizeof url, "%s%s", relative ? CONTAINER : "", relative ? relative : full);
     if (length >= (int)sizeof url || !is_own_host(url))
-        return weft_fail_quiet(WEFT_E_CONFIG,
-                               "AWS_CONTAINER_CREDENTIALS_FULL_URI = %s: need a server of this host, or https", full);
+        return weft_fail_quiet(WEFT_E_CONFIG, "%s = %s: need a server of this host, or https",
+                               relative ? "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
+                                        : "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                               relative ? relative : full);
     weft_status status = token_header(header);
     const ask asked = {"GET", url, NULL, *header ? header : NULL, PATIENCE_MS, true};
     return status == WEFT_OK ? json_ask(web, &asked, login) : status;

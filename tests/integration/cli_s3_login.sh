@@ -97,6 +97,12 @@ listed "${container[@]}" AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE="$work/agent"
 counted "n['container'] == 2"
 refused '/container answers 401 Unauthorized' "${container[@]}"
 refused 'need a server of this host, or https' AWS_CONTAINER_CREDENTIALS_FULL_URI=http://example.com/container
+for stranger in http://127.0.0.1.example.com/ http://127.0.0.1:80@example.com/ http://localhost.example.com/ \
+    http://169.254.170.23.example.com/ http://169.254.170.2@example.com/; do
+    refused 'FULL_URI = .*: need a server of this host, or https' AWS_CONTAINER_CREDENTIALS_FULL_URI=$stranger
+done
+refused 'RELATIVE_URI = @example.com/: need a server of this host' AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=@example.com/
+refused '/flood: the answer has more than 262144 bytes' AWS_CONTAINER_CREDENTIALS_FULL_URI="$url/flood"
 instance=(AWS_ENDPOINT_URL="$url" AWS_EC2_METADATA_SERVICE_ENDPOINT="$url/")
 listed "${instance[@]}"
 counted "n['instance'] == 1"

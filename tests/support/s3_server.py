@@ -15,7 +15,7 @@ GET /counts tells how often each word and method was served.
 
 The same server stands in for those that give credentials: STS (POST /, for the web identity "identity"), an instance's
 metadata (IMDSv2), and a container's agent (GET /container, for the token "agent"). What they give is good for as many
-seconds as PUT /life says."""
+seconds as PUT /life says. GET /flood has a MiB of no credentials."""
 import collections
 import datetime
 import hashlib
@@ -120,6 +120,8 @@ class Server(http.server.BaseHTTPRequestHandler):
         elif self.path == "/container":
             good = self.headers.get("Authorization") == "agent"
             self.role("container", as_json) if good else self.refuse(401, "Unauthorized")
+        elif self.path == "/flood":
+            self.answer(200, b"x" * (1 << 20))
         elif self.path == "/latest/api/token":
             good = self.command == "PUT" and self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
             self.answer(200, b"metadata") if good else self.refuse(400, "BadRequest")
