@@ -585,7 +585,8 @@ typedef struct weft_staged_info {
  * why), WEFT_E_PASSED (what weft_want named cannot be had; told once), WEFT_E_CONFIG (one end does not take the other's
  * proof of its name), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (tells_away: the trainer said goodbye and nothing is
  * staged), WEFT_E_DEVICE (nothing can be staged any more; the text says what the
- * weights are; close the session), WEFT_E_TIMEOUT (weft_interrupt). */
+ * weights are; close the session; in the same way WEFT_E_MEMORY and others, if the trainer's order of tensors cannot be
+ * taken), WEFT_E_TIMEOUT (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
 /* Asks for a version by its number, in a session opened with weft_options.wants.

@@ -163,6 +163,8 @@ static void take(weft_joint *joint, uint32_t i)
         weft_accord_note(joint);
         return;
     }
+    if (joint->session->ended != WEFT_OK)
+        return;
     joining->state = WEFT_JOIN_REFUSED;
     joining->refusal = status;
     snprintf(joining->refusal_text, sizeof joining->refusal_text, "the trainer's order of tensors cannot be taken: %s",

@@ -25,8 +25,9 @@ weft_status weft_receive_open(weft_rollout *rollout)
     rollout->arriving.taken.capacity = slots->payload;
     if (slots->slot && slots->memory)
         return WEFT_OK;
-    return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max", slots->count,
-                     (unsigned long long)slots->payload);
+    slots->count = 0; /* which is how many there are to forget */
+    return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max",
+                     (uint32_t)rollout->site.window, (unsigned long long)slots->payload);
 }
 
 weft_status weft_receive_keep(weft_arriving *arriving, const weft_layout *layout, uint64_t bytes)

@@ -385,6 +385,13 @@ weft_status weft_rollout_lay(weft_rollout *rollout, const weft_division *divisio
         rollout->site.bucket_max = largest;
     if (rollout->site.staging < least)
         rollout->site.staging = least;
-    const weft_status status = open_laid(rollout, &sizes);
-    return status == WEFT_OK && rollout->site.relay[0] ? rollout->hooks->open(rollout) : status;
+    weft_status status = open_laid(rollout, &sizes);
+    if (status == WEFT_OK && rollout->site.relay[0])
+        status = rollout->hooks->open(rollout);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    weft_rollout_end_unlaid(rollout, status); /* first, because it says the last error */
+    if (rollout->relay)
+        rollout->hooks->close(rollout);
+    return status;
 }

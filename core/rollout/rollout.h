@@ -96,7 +96,8 @@ weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, 
                               const weft_rollout_share *share, const weft_relay_hooks *hooks, weft_rollout **made);
 /* Takes another order of the same tensors, while nothing is received or staged: the weights are bound as `fresh`, which
  * the end owns, and what is held keeps its label. `from` is of weft_division_match. The division outlives the end.
- * Errors, after which the end is not joined any more: WEFT_E_MEMORY, those of the relay's open. */
+ * Errors, after which the session is ended, because a half of the end is not there: WEFT_E_MEMORY, WEFT_E_DEVICE, those
+ * of the relay's open. */
 weft_status weft_rollout_lay(weft_rollout *rollout, const weft_division *division, weft_binding *fresh,
                              const uint64_t *from);
 /* Takes one step of the session for this end. */
@@ -155,6 +156,8 @@ void weft_rollout_check_held(weft_rollout *rollout, uint64_t now_ns, weft_waits 
 weft_status weft_rollout_scrub(weft_rollout *rollout);
 /* Ends the session's steps if `status` says that the device failed. The last error says how. */
 void weft_rollout_end(weft_rollout *rollout, weft_status status);
+/* Ends the session, because the memory for the trainer's order could not be had. The last error says why. */
+void weft_rollout_end_unlaid(weft_rollout *rollout, weft_status status);
 /* Returns WEFT_OK, or the status that the session ended with, with its text. */
 weft_status weft_rollout_ended(weft_session *session);
 

@@ -52,7 +52,7 @@ struct weft_session {
     const weft_backend *backend;
     weft_backend_state *device;
     weft_pipeline calls;  /* jobs of the caller's thread, in what it does outside the steps */
-    weft_status ended;    /* WEFT_E_DEVICE: nothing can be done any more */
+    weft_status ended;    /* not WEFT_OK: nothing can be done any more */
     char ended_text[320]; /* why */
     char backend_name[24];
     uint64_t incarnation;

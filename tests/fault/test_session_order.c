@@ -2,11 +2,15 @@
  * both ends name the tensors. */
 #include "tests/support/fleet_fake.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "layout/layout.h"
 #include "tests/support/fleet_keys.h"
 #include "tests/support/relay_site.h"
+#include "tests/support/sanitized.h"
 #include "wire/control.h"
 
 enum { LONG = 200 };
@@ -336,6 +340,53 @@ static void who_asks_again_and_again_waits(void **state)
     close(listener);
 }
 
+/* Lets the process have a little less address space than it has now. */
+static void take_room(struct rlimit *before)
+{
+    unsigned long long pages;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_int_equal(fscanf(file, "%llu", &pages), 1);
+    fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, before), 0);
+    const struct rlimit less = {pages * (unsigned long long)sysconf(_SC_PAGESIZE) - (64u << 10), before->rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
+}
+
+/* An end that gave its memory back, and gets none for the other order, is half an end. So the session ends, and the
+ * weights stay. */
+static void no_memory_for_an_order(void **state)
+{
+    fleet *f = *state;
+    static uint8_t body[4096];
+    struct rlimit before;
+    weft_wire_hello hello;
+    const uint64_t bytes = weft_layout_wire_bytes(f->layout);
+    weft_out out = {body, bytes, bytes, false};
+#ifdef SANITIZED
+    skip(); /* address space is theirs */
+#endif
+    assert_true(bytes <= sizeof body);
+    weft_layout_write(f->layout, body);
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    const uint64_t root = held_by(f, 0).root;
+    answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
+    fake_close(&fake);
+    fake_take_hello(&fake, listener, &hello);
+    assert_true(hello.wants_layout);
+    take_room(&before);
+    fake_say(&fake, WEFT_MESSAGE_LAYOUT, &out);
+    const weft_status status = fleet_alone(f, 0);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(status, WEFT_E_MEMORY);
+    assert_non_null(strstr(weft_last_error(), "order of tensors cannot be taken"));
+    assert_non_null(strstr(weft_last_error(), "the weights were not touched"));
+    assert_int_not_equal(held_by(f, 0).root, root); /* the same bits, by the trainer's order */
+    assert_int_equal(weft_unbind(f->rollouts[0].session), WEFT_OK);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +402,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_what_differs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_liar_gets_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(who_asks_again_and_again_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_memory_for_an_order, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
