@@ -60,13 +60,18 @@ weft_status weft_rollout_check_end(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* Returns true if the rollout waits for its trainer, which was there and is absent. A trainer that is there, and that
- * this end cannot talk to, is not waited for, because it may stay so. */
-static bool waits(const weft_joining *joining, const weft_options *options)
+/* Returns true if no trainer is there. One that is there, and that this end cannot talk to, is not waited for, because
+ * it may stay so. */
+static bool is_absent(const weft_joining *joining)
 {
     const weft_status why = joining->away_status;
-    const bool absent = why == WEFT_OK || why == WEFT_E_PEER_LOST || why == WEFT_E_UNREACHABLE;
-    return joining->was_joined && absent && !options->tells_away;
+    return why == WEFT_OK || why == WEFT_E_PEER_LOST || why == WEFT_E_UNREACHABLE;
+}
+
+/* Returns true if the rollout waits for its trainer, which was there and is absent. */
+static bool waits(const weft_joining *joining, const weft_options *options)
+{
+    return joining->was_joined && is_absent(joining) && !options->tells_away;
 }
 
 double weft_rollout_away_ms(const weft_rollout *rollout)
@@ -84,7 +89,7 @@ weft_status weft_rollout_check_trainer(const weft_rollout *rollout)
     uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
     if (joining->state == WEFT_JOIN_JOINED || waits(joining, &rollout->session->options))
         return WEFT_OK;
-    if (joining->said_goodbye)
+    if (joining->said_goodbye && is_absent(joining)) /* else it is another trainer's fault, after the goodbye */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s said goodbye", name);
     if (weft_clock_ns() <= joining->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
         return WEFT_OK;

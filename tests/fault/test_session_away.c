@@ -179,10 +179,8 @@ static void relays_wait_too(void **state)
 }
 
 /* One that answers in another protocol is there, and may stay as it is. */
-static void an_end_that_it_cannot_talk_to(void **state)
+static void cannot_talk(fleet *f)
 {
-    fleet *f = *state;
-    dies(f);
     const int listener = fake_listen(f);
     fake.fd = fake_accept(listener);
     fake_send(&fake, "HTTP/1.1 400 Bad Request\r\n\r\n", 28);
@@ -191,6 +189,22 @@ static void an_end_that_it_cannot_talk_to(void **state)
     fake_close(&fake);
     close(listener);
     comes_back(f);
+}
+
+static void an_end_that_it_cannot_talk_to(void **state)
+{
+    fleet *f = *state;
+    dies(f);
+    cannot_talk(f);
+}
+
+/* Nor is it a goodbye, because that was of the trainer before. */
+static void such_an_end_after_a_goodbye(void **state)
+{
+    fleet *f = *state;
+    fleet_stop_trainer(f);
+    hear(f, WEFT_EVENT_GOODBYE);
+    cannot_talk(f);
 }
 
 /* A first contact that never comes is reported, whatever the options say. */
@@ -212,6 +226,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(offers_wait_too, setup_wants, teardown),
         cmocka_unit_test_setup_teardown(tells_if_asked_to, setup_tells, teardown),
         cmocka_unit_test_setup_teardown(an_end_that_it_cannot_talk_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(such_an_end_after_a_goodbye, setup, teardown),
+        cmocka_unit_test_setup_teardown(such_an_end_after_a_goodbye, setup_tells, teardown),
         cmocka_unit_test_setup_teardown(relays_wait_too, setup_relay, teardown),
         cmocka_unit_test_setup_teardown(never_joined, setup, teardown),
     };
