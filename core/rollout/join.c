@@ -217,6 +217,7 @@ static void wait_for_ready(weft_rollout *rollout)
     weft_control_hang_up(&rollout->joining.control);
     forget_connection(rollout);
     rollout->joining.state = WEFT_JOIN_AWAY;
+    rollout->joining.comparing.differs[0] = 0; /* it may be another trainer by then, or have another layout */
     rollout->joining.later = true;
     rollout->joining.said_goodbye = false;
     rollout->joining.retries = rollout->joining.faults;

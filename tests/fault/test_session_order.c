@@ -340,6 +340,33 @@ static void who_asks_again_and_again_waits(void **state)
     close(listener);
 }
 
+/* What was found of one trainer is said to no other: the one that is not ready may end, and another one come. */
+static void a_difference_is_forgotten(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    uint8_t body[64];
+    const uint64_t one = 1;
+    const weft_tensor tensor = {"w", WEFT_U8, 1, &one};
+    weft_layout *other;
+    assert_int_equal(weft_layout_create(&tensor, 1, &other), WEFT_OK);
+    weft_layout_write(other, body);
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
+    answer(listener, WEFT_MESSAGE_LAYOUT, body, weft_layout_wire_bytes(other));
+    fake_close(&fake);
+    fake_take_hello(&fake, listener, &hello);
+    assert_non_null(strstr(hello.differs, "tensors differ"));
+    fake_say(&fake, WEFT_MESSAGE_PASSING, &(weft_out){body, 0, 0, false});
+    fake_close(&fake);
+    fake_take_hello(&fake, listener, &hello);
+    assert_string_equal(hello.differs, "");
+    weft_layout_free(other);
+    close(listener);
+}
+
 /* Lets the process have a little less address space than it has now. */
 static void take_room(struct rlimit *before)
 {
@@ -402,6 +429,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_what_differs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_liar_gets_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(who_asks_again_and_again_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_difference_is_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_for_an_order, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
