@@ -80,10 +80,17 @@ static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint
     return WEFT_OK;
 }
 
+/* After so many COMPARE in a row the trainer is one that this end cannot talk to, which is reported, and the next way
+ * is tried. */
+#define COMPARES_MOST 4u
+
 static weft_status take_compare(weft_joining *joining)
 {
+    if (joining->comparing.turns++ == COMPARES_MOST) {
+        joining->comparing.turns = 0;
+        return weft_fail(WEFT_E_PROTOCOL, "COMPARE for the %uth time, and this end has compared", COMPARES_MOST + 1);
+    }
     joining->comparing.asks = true;
-    joining->comparing.turns++;
     joining->verdict = WEFT_VERDICT_COMPARE;
     return WEFT_OK;
 }

@@ -320,7 +320,7 @@ static void a_liar_gets_no_memory(void **state)
 /* One that asks to compare again and again is dialed after pauses, and not in a busy loop. */
 static void who_asks_again_and_again_waits(void **state)
 {
-    enum { TURNS = 5 };
+    enum { TURNS = 4 };
     fleet *f = *state;
     const uint64_t length = weft_layout_wire_bytes(f->layout);
     uint8_t *list = malloc(length);
@@ -335,8 +335,32 @@ static void who_asks_again_and_again_waits(void **state)
         answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
         answer(listener, WEFT_MESSAGE_LAYOUT, list, length);
     }
-    assert_true(fleet_now_ms() - begun_ms >= 500);
+    assert_true(fleet_now_ms() - begun_ms >= 400);
     free(list);
+    close(listener);
+}
+
+/* A trainer that has the rollout compare for ever is left, as one that it cannot talk to. */
+static void compares_for_ever(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    static uint8_t body[4096];
+    const uint64_t bytes = weft_layout_wire_bytes(f->layout);
+    assert_true(bytes <= sizeof body);
+    weft_layout_write(f->layout, body);
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    for (int i = 0; i < 4; i++) {
+        answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
+        answer(listener, WEFT_MESSAGE_LAYOUT, body, bytes);
+    }
+    answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
+    fake_close(&fake);
+    fake_take_hello(&fake, listener, &hello);
+    assert_false(hello.wants_layout);
+    assert_string_equal(hello.differs, "");
     close(listener);
 }
 
@@ -429,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_what_differs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_liar_gets_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(who_asks_again_and_again_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(compares_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(a_difference_is_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_for_an_order, setup, teardown),
     };
