@@ -3,6 +3,7 @@
 #include "tests/support/fleet_fake.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
