@@ -1,9 +1,12 @@
 """What the package's tests share. Each test is a program: 0 passed, 77 skipped with the reason as its last line."""
 
+import atexit
 import contextlib
 import os
+import shutil
 import socket
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -26,6 +29,15 @@ except ImportError as missing:
     skip(f"{missing.name} for {sys.executable} is missing (Debian: python3-cffi, python3-numpy)")
 
 import weft_fabric as weft  # noqa: E402
+
+def _own_folder():
+    """A folder for temporary files that goes with this process, because torch leaves folders behind."""
+    folder, process = tempfile.mkdtemp(), os.getpid()
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+
+
+_own_folder()
 
 SITE = """
 [trainer]

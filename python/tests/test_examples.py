@@ -100,13 +100,16 @@ class Loop(unittest.TestCase):
 class UnderRay(unittest.TestCase):
     def test_a_rollout_that_is_killed_under_ray(self):
         """It comes back by a snapshot, the trainer goes on meanwhile, and no bit differs at any version."""
-        with tempfile.TemporaryDirectory() as folder:
+        # A short path, because Ray's sockets lie deep in it.
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(
+            dir="/tmp", ignore_cleanup_errors=True
+        ) as sockets:
             done = subprocess.run(
                 [sys.executable, "-B", str(UNDER_RAY), "--versions", "6", "--rate", "1e-5", "--out", folder],
                 stdout=subprocess.PIPE,
                 text=True,
                 timeout=10 * support.BOUND,
-                env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+                env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": sockets},
             )
             self.assertEqual(done.returncode, 0)
             rows = json.loads((Path(folder) / "ray.json").read_text())
