@@ -30,6 +30,7 @@ except ImportError as missing:
 
 import weft_fabric as weft  # noqa: E402
 
+
 def _own_folder():
     """A folder for temporary files that goes with this process, because torch leaves folders behind."""
     folder, process = tempfile.mkdtemp(), os.getpid()

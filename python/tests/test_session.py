@@ -341,8 +341,10 @@ class Telling(unittest.TestCase):
     def test_errors_name_pythons_calls(self):
         with pair() as (trainer, rollout), self.assertRaises(weft.CallError) as caught:
             rollout.want(1)
-        self.assertRegex(str(caught.exception), r"^want\(\): .* open it with wants=$")
+        self.assertRegex(str(caught.exception), r"^want\(\): .* open it with wants=True$")
         self.assertEqual(_library.in_python("weft_bind_blocks() and weft_trainer_open"), "bind() and Trainer()")
+        for own in ("/tmp/weft_run/weft_site.ini", "key weft_x", "tensor 'weft_commit'", "/etc/weft_options.ini"):
+            self.assertEqual(_library.in_python(own), own)
 
     def test_sites_and_layouts_are_pickled(self):
         for source in (support.SITE.format(provider="loop"), support.ROOT / "conf" / "local.ini"):

@@ -879,6 +879,20 @@ class Sharded(unittest.TestCase):
                 with self.assertRaisesRegex(weft.TensorError, f"'{name}': moved since bind"):
                     trainer.publish(2)
 
+    def test_a_part_whose_memory_was_given_away_is_refused(self):
+        def gives(model):
+            publisher = weft.torch.publish_after(None, model, site(), run=7, source=0, log=quiet)
+            try:
+                publisher.unbind()
+                self.assertIsNone(publisher.state_dict()["root"])
+                model.rows.to_local().untyped_storage().resize_(0)
+                with self.assertRaisesRegex(weft.TensorError, "'rows': its memory was given away"):
+                    publisher.publish()
+            finally:
+                publisher.close()
+
+        self.ranks((1,), self.flat, gives)
+
     def test_partial_sums_are_refused(self):
         from torch.distributed.tensor import Partial
 

@@ -12,6 +12,7 @@ import torch
 from . import _dtypes
 from ._binding import Blocks, Watched, check_dtype
 from ._layout import Layout
+from ._tensors import given_away
 from .errors import TensorError
 
 
@@ -125,6 +126,9 @@ def part(
             raise TensorError(name, f"its local part is {tuple(local.shape)}, and its placements say {sizes}")
         if not local.is_contiguous():
             raise TensorError(name, "its local part is not contiguous")
+        gone = given_away(local)
+        if gone:
+            raise TensorError(name, gone)
         if not contributed:  # a trainer holds no memory, so that the tensors can give it away
             keep.append(local)
         devices.add(str(local.device))

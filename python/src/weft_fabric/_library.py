@@ -91,8 +91,14 @@ _CALLS = {"bind_blocks": "bind", "trainer_open": "Trainer", "rollout_open": "Rol
 
 def in_python(text: str) -> str:
     """A text of libweft by the names that Python has: weft_commit is commit(), weft_options.wants is wants=."""
-    text = re.sub(r"\bweft_[a-z_]*options\.(\w+)", r"\1=", text)
-    return re.sub(r"\bweft_([a-z_]+)\b(\(\))?", lambda found: _CALLS.get(found[1], found[1]) + "()", text)
+    text = re.sub(r"(?<![\w/'.-])weft_options\.wants\b", "wants=True", text)
+    return re.sub(r"(?<![\w/'.-])weft_([a-z_]+)\b(\(\))?", _call_in_python, text)
+
+
+def _call_in_python(found: re.Match[str]) -> str:
+    """Names of files, tensors and keys may begin so, too, and stay."""
+    known = f"weft_{found[1]}" in _functions()
+    return _CALLS.get(found[1], found[1]) + "()" if known else found[0]
 
 
 def failure(status: int, text: str | None = None) -> errors.Error:

@@ -91,14 +91,15 @@ def _torch_refusal(x: Any) -> str | None:
         return f"of layout {x.layout}: only dense tensors have elements in a row"
     if x.is_conj() or x.is_neg():
         return "a view that conjugates or negates: its memory holds other bits than it shows"
-    if x.numel() and _storage_bytes(x) == 0:
+    return given_away(x)
+
+
+def given_away(x: Any) -> str | None:
+    """Why a tensor of torch has no memory to read."""
+    storage = x.untyped_storage if hasattr(x, "untyped_storage") else x.storage  # torch before 2.0
+    if x.numel() and int(storage().nbytes()) == 0:
         return "its memory was given away (its storage has 0 bytes): bring it back before weft is to read it"
     return None
-
-
-def _storage_bytes(x: Any) -> int:
-    storage = x.untyped_storage if hasattr(x, "untyped_storage") else x.storage  # torch before 2.0
-    return int(storage().nbytes())
 
 
 def _of_torch(name: str, x: Any) -> View:

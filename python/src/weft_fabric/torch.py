@@ -116,7 +116,8 @@ class Publisher:
         options = {name: value for name, value in self._options.items() if name not in ("run", "source")}
         self._named, self.tied = named, _ = parted(self.model, self._tied)
         _tell_tied(self.tied, self._options.get("log"))
-        if not _dtensor.are_sharded(named):
+        self._sharded = _dtensor.are_sharded(named)  # also while no tensor is bound
+        if not self._sharded:
             if is_replicated(self.model) and _dtensor.rank():
                 return None
             trainer = Trainer(site, named, first_version=self.version, run=run or (after and _drawn(after)), **options)
@@ -139,7 +140,7 @@ class Publisher:
         """What a checkpoint keeps beside those of model and optimizer, in plain numbers: run, number and root of the
         version published last, the steps since then, and the versions at which earlier runs ended for this one. The
         root of a model of DTensors is None, because each process knows that of its part alone."""
-        held = self.trainer.held if self.trainer and not _dtensor.are_sharded(self._named) else None
+        held = self.trainer.held if self.trainer and not self._sharded else None
         return {"run": self.run, "number": self.version, "root": held and held.root,
                 "steps": self._steps % self.every, "branches": [tuple(one) for one in self.branches]}  # fmt: skip
 
@@ -155,7 +156,7 @@ class Publisher:
     def _at_the_same_address(self, listen: str) -> Site:
         """The site, where it leaves the port to the system with the one that rollouts know."""
         site = self._site
-        key = f"source.{self._source()}.listen" if _dtensor.are_sharded(self._named) else "trainer.listen"
+        key = f"source.{self._source()}.listen" if self._sharded else "trainer.listen"
         given = site.get(key) or site.get("trainer.listen")
         return site._with({key: listen}) if given.endswith(":0") else site
 
