@@ -46,6 +46,7 @@ net_start trainer trainer --model "$work/m/v0.safetensors" --versions "$work/m/v
 run both 1 nsenter --net=/run/netns/a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" \
     --until 1 --set peer.a.address=eth0 --set session.connect_deadline=5s
 says both "one family in \[trainer\] address and \[peer"
+await said trainer "one family" # the line leaves by a thread of its own
 [ "$(grep -c "one family" "$work/both.err") $(grep -c "one family" "$work/trainer.err")" = "1 1" ] || fail "not said once at either end"
 interrupt trainer
 finish trainer 1
