@@ -595,7 +595,7 @@ WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, we
  * number, and each wants it. A wish replaces the one before. What is staged or on its way stays, and the version wanted
  * comes after it. A version that is not published yet comes when it is published. A rollout that no update can serve
  * gets a snapshot, or a repair of its weights (an update whose base has run 0), whose end is the newest version then.
- * That answers a wish for an earlier version too, without WEFT_E_PASSED.
+ * Such a snapshot or repair answers a wish for an earlier version too, so that the wish is no WEFT_E_PASSED.
  *
  * number  number of the version
  * Threads: as for every call of a session. Never blocks. What cannot be had is WEFT_E_PASSED from weft_staged, once.

@@ -29,7 +29,8 @@ typedef struct weft_joint_queue {
     bool open; /* the device has it */
 } weft_joint_queue;
 
-/* What the caller said, in its own order of tensors, for an end whose trainer has another. joint_order.c owns it. */
+/* Slices and weights by the caller's numbers of tensors, kept because an end's trainer may have another order.
+ * joint_order.c owns them. */
 typedef struct weft_said {
     weft_slice_list view;                       /* slices of the rollout */
     weft_slice_list holdings[WEFT_SOURCES_MAX]; /* slices of each source */

@@ -5,8 +5,8 @@
  * by the trainer's order, and the rollout joins with that. Else the next HELLO says how the two differ, so that both
  * ends name the tensors, and the trainer refuses it.
  *
- * What the trainer says is hostile until it is compared. A list that is much longer than this end's is not taken, and
- * no layout is made of a list before it is found to have this end's tensors. */
+ * The trainer's list is hostile until it is compared, because it comes from the network. This end takes no list that is
+ * much longer than its own, and makes no layout of a list that has other tensors. */
 #include <stdio.h>
 #include <string.h>
 

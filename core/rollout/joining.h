@@ -53,7 +53,7 @@ typedef enum weft_connection_verdict {
 } weft_connection_verdict;
 
 /* A rollout has one joining for each trainer. join.c owns it, and dispatch.c sets the verdict. */
-/* What is known of a trainer whose layout is another. compare.c owns it. */
+/* The comparison with a trainer whose layout is another. compare.c owns it. */
 typedef struct weft_comparing {
     bool asks;         /* the next HELLO asks for the trainer's layout */
     uint32_t turns;    /* times in a row that the trainer asked to compare */
