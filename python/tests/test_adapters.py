@@ -236,14 +236,42 @@ class Verl(Exchange, unittest.TestCase):
         for global_steps in (2, 3, 4):
             self.check(self.update_weights(actor, rollout, lora, global_steps), lora)
             lora["lora_a"][0] += 1
-        late = [self.new()]
-        self.check(self.update_weights(actor, rollout + late, lora, 5), lora)
+        late = [self.new()]  # its engine lacks the base
+        got = self.update_weights(actor, rollout + late, lora, 5)
+        self.check(got[:2], lora)
+        self.check(got[2:], {**base, **lora})
         step(base)
         self.check(self.update_weights(actor, rollout + late, base, 6), base)
         self.check(self.update_weights(actor, rollout + late, {**lora, **base}, 7), {**lora, **base})
         (held,) = {end._receiver._rollout.held.root for end in rollout + late}
         self.assertEqual(held, actor[0]._sender._trainer.held.root)
         self.assertEqual(rollout[0]._receiver._rollout.stats().snapshot_bytes, 0)  # it joined anew with what it had
+
+    def test_a_rollout_that_passed_over_a_version_gets_all(self):
+        actor, rollout = [self.new(is_master=True)], [self.new(), self.new()]
+        base, lora = model(1), adapters(2)
+        self.check(self.update_weights(actor, rollout, {**base, **lora}, 1), {**base, **lora})
+        step(base)
+        self.check(self.update_weights(actor, rollout[:1], base, 2), base)
+        lora["lora_a"][0] += 1
+        got = self.update_weights(actor, rollout, lora, 3)
+        self.check(got[:1], lora)
+        self.check(got[1:], {**base, **lora})
+
+    def test_a_send_that_failed_half_way_counts_with_the_next_one(self):
+        actor, rollout = [self.new(is_master=True)], [self.new()]
+        base, lora = model(1), adapters(2)
+        self.check(self.update_weights(actor, rollout, base, 1), base)
+
+        def half():
+            yield from lora.items()
+            yield "norm.weight", torch.zeros(3)  # another shape than before
+
+        actor[0].init_process_group(rank=0, turn=actor[0].prepare())
+        with self.assertRaises(weft.TensorError):
+            asyncio.run(actor[0].send_weights(half(), 2))
+        step(base)
+        self.check(self.update_weights(actor, rollout, base, 3), {**lora, **base})
 
     def test_the_same_bits_again_and_again_are_warned_of_once(self):
         master, named = self.new(is_master=True), model(1)

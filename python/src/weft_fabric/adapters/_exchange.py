@@ -4,7 +4,9 @@ A framework gathers its tensors anew for each step, one after the other. So the 
 own, which weft publishes, and the receiver has such memory, too. Between the two only what changed is sent.
 
 A framework may give some tensors alone: the base once, and then the adapters of LoRA. The others stay as they are, and
-a receiver hands on those that were given, as it would by any other transport. Their names are the version's attachment.
+a receiver hands on those that were given, as it would by any other transport. Their names are the version's attachment,
+with the number of the version before. A receiver that did not hand on that one hands on all, because its engine lacks
+more than the names.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .._aside import aside
 from .._idle import Idle
 from .._layout import Layout
 from .._library import failure, lib
-from .._records import Update
+from .._records import Update, Version
 from .._rollout import Rollout
 from .._site import Site
 from .._trainer import Trainer
@@ -56,6 +58,8 @@ class Sender:
         self._copies: dict[str, torch.Tensor] = {}
         self._trainer: Trainer | None = None
         self._watching = Idle()
+        self._given: dict[str, None] = {}  # since the version published last, a send that failed included
+        self._published: int | None = None
         self.turn = Turn(int(time.time()) << 32 | secrets.randbits(32), None)
 
     def send(self, weights: Iterable[tuple[str, torch.Tensor]], number: int) -> Update | None:
@@ -73,11 +77,13 @@ class Sender:
             if name in given:
                 raise TensorError(name, "the framework gives it twice")
             self._copy(name, tensor)
-            given[name] = None
+            self._given[name] = given[name] = None
         if self._trainer and len(self._copies) > len(self._trainer.layout.tensors):
             self.close()
             self._trainer = None
-        return self._publish(number, json.dumps(list(given)).encode())
+        update = self._publish(number, json.dumps({"given": list(self._given), "after": self._published}).encode())
+        self._given, self._published = {}, number
+        return update
 
     def _copy(self, name: str, tensor: torch.Tensor) -> None:
         tensor = tensor.detach()
@@ -85,12 +91,13 @@ class Sender:
             raise TensorError(name, "it is a DTensor: an adapter takes full tensors")
         held = self._copies.get(name)
         if held is None:
-            held = self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+            held = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         if held.shape != tensor.shape or held.dtype != tensor.dtype:
             raise TensorError(
                 name, f"it was {held.dtype} of {tuple(held.shape)}, and is {tensor.dtype} of {tuple(tensor.shape)}"
             )
         held.copy_(tensor)
+        self._copies[name] = held  # now that it is filled
 
     def _publish(self, number: int, given: bytes) -> Update | None:
         if self._trainer:
@@ -123,6 +130,7 @@ class Receiver:
         self._peer = peer
         self._rollout: Rollout | None = None
         self._tensors: dict[str, torch.Tensor] = {}
+        self._handed: Version | None = None  # the version that was handed on last
 
     def _open(self, deadline: _wait.Deadline) -> Rollout:
         if self._rollout is None:
@@ -140,10 +148,14 @@ class Receiver:
         self._rollout = None
         return self._open(deadline)
 
-    def _given(self, rollout: Rollout) -> dict[str, torch.Tensor]:
-        """The tensors that the sender gave for the version that is held."""
-        names = rollout.attachment
-        return self._tensors if names is None else {name: self._tensors[name] for name in json.loads(names)}
+    def _given(self, rollout: Rollout, held: Version) -> dict[str, torch.Tensor]:
+        """The tensors that the sender gave for the version that is held; all, where one before was not handed on."""
+        said, last = rollout.attachment, self._handed
+        self._handed = held
+        told = {} if said is None else json.loads(said)
+        if not told or told["after"] != (last.number if last and last.run == held.run else None):
+            return self._tensors
+        return {name: self._tensors[name] for name in told["given"]}
 
     async def receive(self, run: int, number: int, timeout: float) -> dict[str, torch.Tensor]:
         """The tensors that were given for that version of that run or a later one. They change with the next call.
@@ -156,7 +168,7 @@ class Receiver:
         while True:
             held = rollout.held
             if held and held.run == run and held.number >= number:
-                return self._given(rollout)
+                return self._given(rollout, held)
             try:
                 staged = await rollout.staged_async(deadline.left())
             except PeerError as error:
