@@ -73,12 +73,18 @@ static weft_status instance_take(const weft_s3_web *web, weft_s3_login *login)
                            why);
 }
 
-/* Google's keys have names of their own, so that one process may reach both. */
-static weft_status places_ask(const weft_s3_web *web, bool google, weft_s3_login *login)
+/* Google's keys have names of their own, because AWS's, and tokens of its roles, are nobody else's to see. */
+static weft_status google_take(weft_s3_login *login)
+{
+    if (is_set("GS_ACCESS_KEY_ID") && is_set("GS_SECRET_ACCESS_KEY"))
+        return environment_take("GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY", NULL, login);
+    return weft_fail_quiet(WEFT_E_CONFIG,
+                           "no credentials: set GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY to an HMAC key");
+}
+
+static weft_status places_ask(const weft_s3_web *web, weft_s3_login *login)
 {
     weft_status status = WEFT_AGAIN;
-    if (google && is_set("GS_ACCESS_KEY_ID") && is_set("GS_SECRET_ACCESS_KEY"))
-        return environment_take("GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY", NULL, login);
     if (is_set("AWS_ACCESS_KEY_ID") && is_set("AWS_SECRET_ACCESS_KEY"))
         return environment_take("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", login);
     if (is_set("AWS_WEB_IDENTITY_TOKEN_FILE") && is_set("AWS_ROLE_ARN"))
@@ -97,7 +103,7 @@ weft_status weft_s3_login_take(const weft_s3_web *web, const char *url, weft_s3_
 {
     weft_s3_login taken;
     const uint64_t now_s = (uint64_t)time(NULL);
-    const weft_status status = places_ask(web, strncmp(url, "gs://", 5) == 0, &taken);
+    const weft_status status = strncmp(url, "gs://", 5) == 0 ? google_take(&taken) : places_ask(web, &taken);
     if (status == WEFT_OK) {
         const uint64_t life_s = taken.until_s > now_s ? taken.until_s - now_s : 0;
         taken.renew_at_s = taken.until_s ? taken.until_s - (life_s / 2 < EARLY_S ? life_s / 2 : EARLY_S) : 0;

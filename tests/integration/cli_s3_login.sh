@@ -146,6 +146,8 @@ curl -sf -X PUT --data "fine fine fine fine fine fine error lost cut" "$url/faul
 run faulty 0 "$weft" copy "$work/local" s3://bucket/faulty
 run faulty 0 "$weft" copy s3://bucket/faulty "$work/faulty"
 diff -r "$work/local" "$work/faulty" || fail "what came through faults differs"
+run nokey 2 env -u GS_ACCESS_KEY_ID "$weft" log gs://bucket/google
+says nokey 'set GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY'
 run get 0 "$weft" get gs://bucket/google --version 3 -o "$work/got"
 same "$work/got" "$work/m/v2.safetensors"
 interrupt server
