@@ -29,13 +29,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static weft_version held_by(fleet *f, unsigned at)
-{
-    weft_version held = {0, 0, 0};
-    assert_int_equal(weft_held(f->rollouts[at].session, &held), WEFT_OK);
-    return held;
-}
-
 /* Answers the rollout's next connection by a message. */
 static void answer(int listener, weft_message type, const uint8_t *body, uint64_t length)
 {
@@ -57,7 +50,7 @@ static void a_liar_gets_no_memory(void **state)
     fleet_stop_trainer(f);
     const int listener = fake_listen(f);
     fleet_join(f, 0, FLEET_SAME);
-    const uint64_t before = held_by(f, 0).root;
+    const uint64_t before = fleet_held(f->rollouts[0].session).root;
     answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
     answer(listener, WEFT_MESSAGE_LAYOUT, (const uint8_t *)"no layout, by far", 17);
     answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
@@ -82,7 +75,7 @@ static void a_liar_gets_no_memory(void **state)
     fake_close(&fake);
     fake_take_hello(&fake, listener, &hello);
     assert_non_null(strstr(hello.differs, "they are of different models"));
-    assert_int_equal(held_by(f, 0).root, before);
+    assert_int_equal(fleet_held(f->rollouts[0].session).root, before);
     close(listener);
 }
 
@@ -190,7 +183,7 @@ static void no_memory_for_an_order(void **state)
     fleet_stop_trainer(f);
     const int listener = fake_listen(f);
     fleet_join(f, 0, FLEET_SAME);
-    const uint64_t root = held_by(f, 0).root;
+    const uint64_t root = fleet_held(f->rollouts[0].session).root;
     answer(listener, WEFT_MESSAGE_COMPARE, NULL, 0);
     fake_close(&fake);
     fake_take_hello(&fake, listener, &hello);
@@ -202,7 +195,7 @@ static void no_memory_for_an_order(void **state)
     assert_int_equal(status, WEFT_E_MEMORY);
     assert_non_null(strstr(weft_last_error(), "order of tensors cannot be taken"));
     assert_non_null(strstr(weft_last_error(), "the weights were not touched"));
-    assert_int_not_equal(held_by(f, 0).root, root); /* the same bits, by the trainer's order */
+    assert_int_not_equal(fleet_held(f->rollouts[0].session).root, root); /* the same bits, by the trainer's order */
     assert_int_equal(weft_unbind(f->rollouts[0].session), WEFT_OK);
     close(listener);
 }

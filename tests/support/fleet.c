@@ -160,7 +160,7 @@ weft_stats_info fleet_stats(weft_session *session)
     return stats;
 }
 
-static weft_version held_by(weft_session *session)
+weft_version fleet_held(weft_session *session)
 {
     weft_version held = {0, 0, 0};
     weft_held(session, &held);
@@ -170,7 +170,7 @@ static weft_version held_by(weft_session *session)
 /* Remembers the trainer's bits under the root that it publishes. */
 static void remember(fleet *f)
 {
-    weft_version held = held_by(f->trainer.session);
+    weft_version held = fleet_held(f->trainer.session);
     assert_true(f->history_count < FLEET_HISTORY);
     fleet_version *version = &f->history[f->history_count++];
     *version = (fleet_version){held.root, held.number, malloc(f->bytes)};
@@ -335,7 +335,7 @@ weft_status fleet_commit(fleet *f, unsigned at, uint32_t bound_ms)
 
 static bool holds_newest(fleet *f, unsigned at)
 {
-    weft_version newest = held_by(f->trainer.session), held = held_by(f->rollouts[at].session);
+    weft_version newest = fleet_held(f->trainer.session), held = fleet_held(f->rollouts[at].session);
     return memcmp(&newest, &held, sizeof held) == 0;
 }
 

@@ -182,5 +182,7 @@ bool fleet_peer(fleet *f, const char *name, weft_peer_info *info);
 weft_peer_info fleet_line(fleet *f, const char *name);
 void fleet_wait_state(fleet *f, const char *name, weft_peer_state state, uint32_t bound_ms);
 weft_stats_info fleet_stats(weft_session *session);
+/* All zero: none. */
+weft_version fleet_held(weft_session *session);
 
 #endif
