@@ -185,8 +185,9 @@ static const char *taken_name(const void *user, size_t index)
 static weft_status option_unknown(const weft_verb *verb, const char *word)
 {
     const char *nearest = weft_args_nearest(word, ROW_COUNT, taken_name, verb);
-    return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no option of weft %s%s%s%s; see weft %s --help", word, verb->name,
-                           nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "", verb->name);
+    return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no option of weft %s%s%s%s; see %s %s --help", word, verb->name,
+                           nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "",
+                           program_invocation_short_name, verb->name);
 }
 
 static const arg_row *row_find(const weft_verb *verb, const char *word, size_t length)
@@ -375,11 +376,11 @@ const char *weft_args_name(weft_option option)
     return rows[i].name;
 }
 
-/* A table's text says `weft`. The wheel has the command under another name. */
+#define AGAIN "\n       weft " /* in a table's text; the wheel has the command under another name */
+
 static void print_called(const char *text)
 {
-    static const char again[] = "\n       weft ";
-    for (const char *line; (line = strstr(text, again)); text = line + sizeof again - 1)
+    for (const char *line; (line = strstr(text, AGAIN)); text = line + sizeof AGAIN - 1)
         printf("%.*s\n       %s ", (int)(line - text), text, program_invocation_short_name);
     fputs(text, stdout);
 }

@@ -119,9 +119,9 @@ static int verb_unknown(const char *word, bool json)
 {
     const char *nearest = weft_args_nearest(word, VERB_COUNT, verb_name, NULL);
     return weft_output_error(json, WEFT_TOOL_INPUT,
-                             weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no verb of weft%s%s%s; see weft --help", word,
+                             weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no verb of weft%s%s%s; see %s --help", word,
                                              nearest ? "; did you mean " : "", nearest ? nearest : "",
-                                             nearest ? "?" : ""));
+                                             nearest ? "?" : "", program_invocation_short_name));
 }
 
 static int verb_run(const weft_verb *verb, int argc, char **argv)
@@ -144,7 +144,8 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT,
                         "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                        "inspect, merge, digest, shard, put, get, log, fsck, copy, key or bench; see weft --help");
+                        "inspect, merge, digest, shard, put, get, log, fsck, copy, key or bench; see %s --help",
+                        program_invocation_short_name);
         return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)

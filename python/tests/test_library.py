@@ -68,6 +68,19 @@ class Library(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", "import weft"], capture_output=True, text=True, check=False)
         self.assertIn("write `import weft_fabric as weft`", done.stderr)
 
+    @unittest.skipUnless(os.environ.get("WEFT_COMMAND"), "WEFT_COMMAND names no command")
+    def test_the_command_goes_by_the_name_that_it_was_called_by(self):
+        for words, said in (
+            (["--help"], "  python -m weft_fabric demo "),
+            (["rollout", "--help"], "\n       python -m weft_fabric rollout --store"),
+            (["x"], "see python -m weft_fabric --help"),
+            (["demo", "--x"], "see python -m weft_fabric demo --help"),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", "weft_fabric", *words], capture_output=True, text=True, check=False
+            )
+            self.assertIn(said, done.stdout + done.stderr)
+
     def test_without_libfabric_there_are_update_files(self):
         (Path(self.folder.name) / "libfabric.so.1").touch()
         code = """
@@ -96,7 +109,9 @@ except weft.CallError as error:
         self.assertRegex(done.stdout, "provider tcp: install libfabric .*libfabric1")
 
     def test_the_library_that_was_found_is_named(self):
-        self.assertTrue(weft.library_path.endswith(("libweft.so", _library._loader_name())) or os.environ.get("WEFT_LIBRARY"))
+        self.assertTrue(
+            weft.library_path.endswith(("libweft.so", _library._loader_name())) or os.environ.get("WEFT_LIBRARY")
+        )
 
 
 if __name__ == "__main__":
