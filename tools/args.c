@@ -377,7 +377,6 @@ const char *weft_args_name(weft_option option)
 }
 
 #define AGAIN "\n       weft " /* in a table's text; the wheel has the command under another name */
-
 static void print_called(const char *text)
 {
     for (const char *line; (line = strstr(text, AGAIN)); text = line + sizeof AGAIN - 1)
