@@ -32,9 +32,12 @@ import weft_fabric as weft  # noqa: E402
 
 
 def _own_folder():
-    """A folder for temporary files that goes with this process, because torch leaves folders behind."""
+    """A folder for temporary files that goes with this process, because torch leaves folders behind. Processes that it
+    starts share the folder, because sockets have no room for long paths."""
+    if "WEFT_OWN_FOLDER" in os.environ:
+        return
     folder, process = tempfile.mkdtemp(), os.getpid()
-    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    os.environ["WEFT_OWN_FOLDER"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
 
 
