@@ -19,6 +19,8 @@
 #define KEPT          2u   /* the engine may still read the one before */
 #define UNFINISHED_S  3600 /* after which nobody goes on with what a process left */
 #define FILE_OF_MODEL "model.safetensors"
+#define SAVED         "version-%" PRIu64 "-%016" PRIx64
+#define UNFINISHED    "weft-%08x.tmp" /* as weft_file_beside names them */
 
 /* ---- what goes */
 
@@ -27,19 +29,25 @@ typedef struct saved {
     struct timespec time;
 } saved;
 
+/* To the letter, because a name that is merely alike (version-3-1) is that of somebody else's folder. */
 static bool is_saved(const char *name)
 {
+    char own[NAME_MAX + 1];
     uint64_t number, root;
-    int end = 0;
-    return sscanf(name, "version-%" SCNu64 "-%16" SCNx64 "%n", &number, &root, &end) == 2 && name[end] == 0;
+    if (sscanf(name, "version-%" SCNu64 "-%" SCNx64, &number, &root) != 2)
+        return false;
+    snprintf(own, sizeof own, SAVED, number, root);
+    return strcmp(name, own) == 0;
 }
 
 static bool is_unfinished(const char *name, const struct stat *facts)
 {
+    char own[NAME_MAX + 1];
     unsigned draw;
-    int end = 0;
-    return sscanf(name, "weft-%8x.tmp%n", &draw, &end) == 1 && name[end] == 0 &&
-           time(NULL) - facts->st_mtim.tv_sec > UNFINISHED_S;
+    if (sscanf(name, "weft-%x.tmp", &draw) != 1)
+        return false;
+    snprintf(own, sizeof own, UNFINISHED, draw);
+    return strcmp(name, own) == 0 && time(NULL) - facts->st_mtim.tv_sec > UNFINISHED_S;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -160,7 +168,7 @@ static char *path_of(const weft_save_each *each, const weft_version *version)
     const size_t room = strlen(each->folder) + 64;
     char *path = malloc(room);
     if (path)
-        snprintf(path, room, "%s/version-%" PRIu64 "-%016" PRIx64, each->folder, version->number, version->root);
+        snprintf(path, room, "%s/" SAVED, each->folder, version->number, version->root);
     return path;
 }
 

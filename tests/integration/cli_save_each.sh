@@ -129,6 +129,20 @@ done
 [ $linked = 3 ] || fail "$linked files did not change"
 [ -z "$(find "$work/order" -name '*.tmp')" ] || fail "something was left in $work/order"
 
+echo "folders of others stay, whose names are merely alike; what weft never finished goes"
+others="version-3-1 version-3-1234567890abcdefg version-03-1234567890abcdef weft-1.tmp weft-12345678.tmp2 version-x"
+for name in $others weft-12345678.tmp; do
+    mkdir -p "$work/alike/$name"
+    echo mine >"$work/alike/$name/file"
+    touch -d '2 days ago' "$work/alike/$name"
+done
+for until in 11 12; do
+    run alike 0 "$weft" rollout --store "$work/store" --model "$work/one" --until $until --save-each "$work/alike" --keep 1
+done
+[ ! -e "$work/alike/weft-12345678.tmp" ] || fail "an unfinished folder stays"
+for name in $others; do [ -f "$work/alike/$name/file" ] || fail "$name is not weft's, and was removed"; done
+[ "$(find "$work/alike" -name 'version-1*' | wc -l)" = 1 ] || fail "not one is kept: $(ls "$work/alike")"
+
 echo "a folder that cannot be written is said"
 run empty 2 "$weft" rollout --store "$work/store" --model "$work/one" --save-each "$work/store/no/such"
 says empty 'save-each .*/no/such: cannot be made: No such file or directory'
