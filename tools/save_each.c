@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/status.h"
 #include "on_version.h"
 #include "output.h"
@@ -58,7 +60,7 @@ static int newest_first(const void *a, const void *b)
 }
 
 /* A folder of weft has files alone. What stays is said: a full disk is nobody's surprise then. */
-static void remove_folder(int within, const char *name)
+static void empty_folder(int within, const char *name)
 {
     const int folder = openat(within, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *listing = folder >= 0 ? fdopendir(folder) : NULL;
@@ -71,6 +73,17 @@ static void remove_folder(int within, const char *name)
         closedir(listing);
     else if (folder >= 0)
         close(folder);
+}
+
+/* Under another name first, because a folder that has its name is whole, and whoever removes may be ended half way. */
+static void remove_folder(int within, const char *name)
+{
+    char *gone = weft_file_beside(name);
+    if (gone && renameat(within, name, within, gone) == 0)
+        empty_folder(within, gone);
+    else
+        weft_output_say("weft: warn: --save-each: %s cannot be removed: %s", name, strerror(gone ? errno : ENOMEM));
+    weft_mem_give(gone);
 }
 
 /* Lists the versions that are there, and removes what was never finished. Returns how many there are. */

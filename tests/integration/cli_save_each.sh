@@ -143,6 +143,19 @@ done
 for name in $others; do [ -f "$work/alike/$name/file" ] || fail "$name is not weft's, and was removed"; done
 [ "$(find "$work/alike" -name 'version-1*' | wc -l)" = 1 ] || fail "not one is kept: $(ls "$work/alike")"
 
+echo "a version that is given up half is under its name no more, and is written anew when it comes again"
+one() # one VERSION COMMAND: takes a version and keeps no other
+{
+    run give 0 "$weft" rollout --store "$work/store" --model "$work/one" --until "$1" --save-each "$work/half" --keep 1 \
+        --on-version "$2"
+}
+one 11 'mkdir "$WEFT_PATH/cache"' # which an engine may leave there
+one 12 :
+says give 'warn: --save-each: weft-.*\.tmp cannot be removed: Directory not empty'
+[ "$(find "$work/half" -name 'version-*')" = "$(folder "$work/half" 12)" ] || fail "half of version 11 has its name"
+one 11 'cat "$WEFT_PATH/weights.safetensors" >"$WEFT_PATH/../seen"'
+same "$work/half/seen" "$work/m/v1.safetensors"
+
 echo "a folder that cannot be written is said"
 run empty 2 "$weft" rollout --store "$work/store" --model "$work/one" --save-each "$work/store/no/such"
 says empty 'save-each .*/no/such: cannot be made: No such file or directory'
