@@ -122,6 +122,15 @@ static char *newest_of(const char *folder)
     return found ? strdup(path) : NULL;
 }
 
+/* The base is its user's, and the files beside the weights come from there: a start from the version before has it. */
+static bool is_base(const weft_save_each *each, const char *name)
+{
+    const size_t length = strlen(each->folder), rest = strlen(name);
+    const char *base = each->base;
+    return base && strncmp(base, each->folder, length) == 0 && base[length] == '/' &&
+           strncmp(base + length + 1, name, rest) == 0 && strchr("/", base[length + 1 + rest]);
+}
+
 /* Keeps the folders that were written last. A number says less, because a trainer may go back to an older one. */
 static void trim(const weft_save_each *each)
 {
@@ -136,7 +145,7 @@ static void trim(const weft_save_each *each)
     if (count)
         qsort(list, count, sizeof *list, newest_first);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i].name, own) != 0 && ++others >= kept)
+        if (strcmp(list[i].name, own) != 0 && !is_base(each, list[i].name) && ++others >= kept)
             remove_folder(dirfd(listing), list[i].name);
     closedir(listing);
     free(list);
@@ -161,6 +170,7 @@ weft_status weft_save_each_open(const weft_args *args, weft_save_each *each)
         return weft_fail_quiet(WEFT_E_FILE, "--save-each %s: no folder can be written there: %s", args->save_each,
                                strerror(errno));
     each->last = newest_of(each->folder);
+    each->base = args->model ? realpath(args->model, NULL) : NULL;
     if (!args->model || !weft_model_is_folder_of_one(args->model, each->name))
         strcpy(each->name, FILE_OF_MODEL);
     return WEFT_OK;
@@ -170,6 +180,7 @@ void weft_save_each_close(weft_save_each *each)
 {
     free(each->folder);
     free(each->last);
+    free(each->base);
     *each = (weft_save_each){0};
 }
 

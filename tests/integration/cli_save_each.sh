@@ -156,6 +156,15 @@ says give 'warn: --save-each: weft-.*\.tmp cannot be removed: Directory not empt
 one 11 'cat "$WEFT_PATH/weights.safetensors" >"$WEFT_PATH/../seen"'
 same "$work/half/seen" "$work/m/v1.safetensors"
 
+echo "the base stays that is a version saved before, and its config.json goes on"
+base=$(folder "$work/single" 11)
+for until in 12 10; do
+    run base 0 "$weft" rollout --store "$work/store" --model "$base" --until $until --save-each "$work/single" --keep 1
+    [ -f "$(folder "$work/single" $until)/config.json" ] || fail "no config.json in version $until"
+    [ "$(find "$work/single" -name 'version-*' | wc -l)" = 2 ] || fail "base and newest: $(ls "$work/single")"
+done
+same "$base/weights.safetensors" "$work/m/v1.safetensors"
+
 echo "a folder that cannot be written is said"
 run empty 2 "$weft" rollout --store "$work/store" --model "$work/one" --save-each "$work/store/no/such"
 says empty 'save-each .*/no/such: cannot be made: No such file or directory'
