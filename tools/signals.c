@@ -124,6 +124,7 @@ void weft_signals_prepare(void)
 {
     hold_standard_streams();
     take_back_signals();
+    signal(SIGCHLD, SIG_DFL); /* else the system keeps no end of a child, and whoever waits for that waits in vain */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

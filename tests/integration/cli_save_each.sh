@@ -176,6 +176,11 @@ run full 1 bash -c 'ulimit -f 100 && exec "$@"' "" "$weft" rollout --store "$wor
 says full 'warn: --save-each: version 12 was not written: '
 [ -z "$(ls -A "$work/full")" ] || fail "half of a version was left: $(ls -A "$work/full")"
 
+echo "a command's end is seen where signals of it are ignored by whoever starts the rollout"
+run deaf 0 timeout 60 env --ignore-signal=CHLD "$weft" rollout --store "$work/store" --model "$work/one" \
+    --save-each "$work/deaf" --on-version 'exit 5'
+says deaf 'ended with exit code 5; the rollout goes on'
+
 echo "a command that does not end keeps no rollout"
 start hung "$weft" rollout --store "$work/store" --model "$work/one" --follow --save-each "$work/hung" \
     --on-version "touch $work/hangs; sleep 1000"
