@@ -87,7 +87,8 @@ static weft_status fill(void *user, const weft_sink *sink)
     return bytes_read(c, c->update, sink, &c->sum);
 }
 
-/* The place is read back, because a store is what comes out of it. */
+/* The place is read back, because a store is what comes out of it. A file that is there counts as copied, so one with
+ * other bytes goes. */
 static weft_status written_prove(copier *c, const char *name)
 {
     weft_update_file *file;
@@ -97,9 +98,11 @@ static weft_status written_prove(copier *c, const char *name)
         return status;
     status = bytes_read(c, file, NULL, &sum);
     weft_update_close(file);
-    return status == WEFT_OK && sum != c->sum
-               ? weft_fail(WEFT_E_CHECK, "%s: %s was written, and other bytes are read there", c->to->name, name)
-               : status;
+    if (status != WEFT_OK || sum == c->sum)
+        return status;
+    const bool gone = c->to->port->remove(c->to->place, name) == WEFT_OK;
+    return weft_fail(WEFT_E_CHECK, "%s: %s was written, and other bytes are read there; %s", c->to->name, name,
+                     gone ? "it was removed again" : "remove it");
 }
 
 /* A file that is there stays. It is the same one if both ends say so. */
