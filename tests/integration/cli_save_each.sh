@@ -136,11 +136,13 @@ for name in $others weft-12345678.tmp; do
     echo mine >"$work/alike/$name/file"
     touch -d '2 days ago' "$work/alike/$name"
 done
+ln -s version-x "$work/alike/version-3-1234567890abcdef"
 for until in 11 12; do
     run alike 0 "$weft" rollout --store "$work/store" --model "$work/one" --until $until --save-each "$work/alike" --keep 1
 done
 [ ! -e "$work/alike/weft-12345678.tmp" ] || fail "an unfinished folder stays"
 for name in $others; do [ -f "$work/alike/$name/file" ] || fail "$name is not weft's, and was removed"; done
+[ -L "$work/alike/version-3-1234567890abcdef" ] || fail "a link that is not weft's was removed"
 [ "$(find "$work/alike" -name 'version-1*' | wc -l)" = 1 ] || fail "not one is kept: $(ls "$work/alike")"
 
 echo "a version that is given up half is under its name no more, and is written anew when it comes again"
@@ -182,10 +184,18 @@ run deaf 0 timeout 60 env --ignore-signal=CHLD "$weft" rollout --store "$work/st
 says deaf 'ended with exit code 5; the rollout goes on'
 
 echo "a command that does not end keeps no rollout"
-start hung "$weft" rollout --store "$work/store" --model "$work/one" --follow --save-each "$work/hung" \
-    --on-version "touch $work/hangs; sleep 1000"
-await test -e "$work/hangs"
-interrupt hung
-finish hung 0
-says hung 'the command was ended for version 12, because the rollout ends'
+# The command's first process ends by SIGTERM in the first turn, and ignores SIGTERM in the second, as all that it starts.
+for trap in : 'trap "" TERM'; do
+    rm -f "$work/hangs"
+    start hung "$weft" rollout --store "$work/store" --model "$work/one" --follow --save-each "$work/hung" --json \
+        --on-version "$trap; sh -c 'echo on its way; echo \$\$ >$work/hangs; exec sleep 1000' & wait"
+    await test -s "$work/hangs"
+    interrupt hung
+    finish hung 0
+    says hung 'the command was ended for version 12, because the rollout ends'
+    gone() { ! kill -0 "$(cat "$work/hangs")"; }
+    await gone
+    rm -r "$work/hung"
+    json hung "len(lines) == 1" # what the command says goes elsewhere
+done
 echo "each version was saved as a folder"
