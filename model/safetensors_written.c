@@ -1,12 +1,25 @@
 /* safetensors_written.c - whether a file has all of its bytes, or only their place, which reads as zeros. */
 #include "model.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/status.h"
 
 typedef unsigned long long ull;
+
+/* File systems that may compress, and so need fewer blocks than bytes: btrfs, ZFS, bcachefs, F2FS. All know holes. */
+static bool may_compress(int file)
+{
+    static const uint32_t kinds[] = {0x9123683e, 0x2fc12fc1, 0xca451a4e, 0xf2f52010};
+    struct statfs facts;
+    bool found = false;
+    for (size_t i = 0; fstatfs(file, &facts) == 0 && i < sizeof kinds / sizeof *kinds; i++)
+        found = found || (uint32_t)facts.f_type == kinds[i];
+    return found;
+}
 
 /* Bytes in front of the first that was never written. A file system that does not know tells by blocks alone. */
 static uint64_t bytes_written(const weft_mapped *mapped)
@@ -14,7 +27,7 @@ static uint64_t bytes_written(const weft_mapped *mapped)
     struct stat facts;
     const off_t hole = lseek(mapped->file, 0, SEEK_HOLE);
     uint64_t written = hole >= 0 && (uint64_t)hole < mapped->bytes ? (uint64_t)hole : mapped->bytes;
-    if (fstat(mapped->file, &facts) == 0 && (uint64_t)facts.st_blocks * 512 < written)
+    if (!may_compress(mapped->file) && fstat(mapped->file, &facts) == 0 && (uint64_t)facts.st_blocks * 512 < written)
         written = (uint64_t)facts.st_blocks * 512;
     return written;
 }
