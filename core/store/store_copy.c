@@ -1,11 +1,12 @@
 /* store_copy.c - files of one store into another, byte for byte: what is there stays, and what was cut off begins anew.
  */
+#define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
-#include "base/mix64.h"
 #include "base/status.h"
 #include "store/store.h"
 #include "update/update_format.h"
@@ -63,21 +64,20 @@ static weft_status items_sorted(weft_store *store, weft_store_items *items)
 static weft_status bytes_read(copier *c, const weft_update_file *file, const weft_sink *sink, uint64_t *sum)
 {
     weft_status status = WEFT_OK;
-    *sum = weft_mix64(file->source.bytes);
+    XXH3_state_t bits;
+    XXH3_64bits_reset(&bits);
     for (uint64_t at = 0; status == WEFT_OK && at < file->source.bytes;) {
         const uint64_t left = file->source.bytes - at, now = left < PART ? left : PART;
         status = weft_update_read(&file->source, at, c->part, now);
-        for (uint64_t i = 0; status == WEFT_OK && i < now; i += 8) {
-            uint64_t word = 0;
-            memcpy(&word, c->part + i, now - i < 8 ? now - i : 8);
-            *sum = weft_mix64(*sum + WEFT_PHI + word);
-        }
+        if (status == WEFT_OK)
+            XXH3_64bits_update(&bits, c->part, now);
         if (status == WEFT_OK && sink)
             status = weft_update_write(sink, c->part, now);
         at += now;
         if (status == WEFT_OK && sink)
             status = weft_update_progress(c->work, c->done + at, c->total);
     }
+    *sum = XXH3_64bits_digest(&bits);
     return status;
 }
 

@@ -151,10 +151,12 @@ one() # one VERSION COMMAND: takes a version and keeps no other
     run give 0 "$weft" rollout --store "$work/store" --model "$work/one" --until "$1" --save-each "$work/half" --keep 1 \
         --on-version "$2"
 }
+# shellcheck disable=SC2016
 one 11 'mkdir "$WEFT_PATH/cache"' # which an engine may leave there
 one 12 :
 says give 'warn: --save-each: weft-.*\.tmp cannot be removed: Directory not empty'
 [ "$(find "$work/half" -name 'version-*')" = "$(folder "$work/half" 12)" ] || fail "half of version 11 has its name"
+# shellcheck disable=SC2016
 one 11 'cat "$WEFT_PATH/weights.safetensors" >"$WEFT_PATH/../seen"'
 same "$work/half/seen" "$work/m/v1.safetensors"
 
