@@ -164,12 +164,34 @@ static void nothing_joins_where_one_went_on(void **state)
     weft_arena_close(&arena);
 }
 
+/* A chain takes the room to its last byte, and not one more. Until its first frame comes there is nothing to read. */
+static void the_last_byte_is_room(void **state)
+{
+    weft_arena arena;
+    weft_chain before, next;
+    (void)state;
+    assert_int_equal(weft_arena_open(&arena, 2 * BLOCK, LARGEST), WEFT_OK);
+    weft_chain_begin(&before);
+    weft_chain_begin(&next);
+    assert_true(weft_chain_extend(&arena, &before));
+    weft_chain_note(&arena, &before, 1, 16);
+    const uint32_t room = (uint32_t)weft_chain_sink(&arena, &before).capacity;
+    assert_false(weft_chain_join(&arena, &next, &before, room + 1));
+    assert_true(weft_chain_join(&arena, &next, &before, room));
+    const weft_cursor cursor = weft_cursor_begin(&next);
+    assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX));
+    weft_chain_free(&arena, &next);
+    weft_chain_free(&arena, &before);
+    weft_arena_close(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(come_and_go),
         cmocka_unit_test(small_ones_take_little),
         cmocka_unit_test(nothing_joins_where_one_went_on),
+        cmocka_unit_test(the_last_byte_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
