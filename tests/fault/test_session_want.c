@@ -251,6 +251,27 @@ static void a_repair_answers_the_wish(void **state)
     assert_int_equal(passed_over_lines, 0);
 }
 
+/* A repair ends before the version that is wanted, which still comes when it is published. */
+static void a_repair_leaves_a_later_wish(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info info = {.size = sizeof info};
+    f->dense[0] ^= 1;
+    fleet_open_rollout(f, 1, NULL);
+    weft_session *second = f->rollouts[1].session;
+    assert_int_equal(weft_want(second, f->newest + 1), WEFT_OK);
+    fleet_bind_rollout(f, 1, FLEET_SAME, NULL);
+    f->dense[0] ^= 1;
+    assert_int_equal(weft_staged(second, FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(info.base.run, 0);
+    assert_int_equal(weft_commit(second, f->newest, NULL, 0, NULL), WEFT_OK);
+    fleet_publish(f, 10);
+    assert_int_equal(weft_staged(second, FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(info.target.number, f->newest);
+    assert_int_equal(weft_commit(second, f->newest, NULL, 0, NULL), WEFT_OK);
+    fleet_check(f, 1);
+}
+
 /* Three versions as one are too large here, and each is not. */
 static void a_nearer_one_is_named(void **state)
 {
@@ -308,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_journal_was_too_short, setup_short, teardown),
         cmocka_unit_test_setup_teardown(many_small_ones_have_room, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_repair_answers_the_wish, setup_little, teardown),
+        cmocka_unit_test_setup_teardown(a_repair_leaves_a_later_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
         cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rollout_that_takes_each, setup, teardown),
