@@ -37,7 +37,7 @@ typedef struct weft_arena {
     uint32_t prefaulted; /* blocks before this one are backed by memory; only the thread that prefaults has it */
     uint32_t free_count;
     uint32_t *free;
-    _Atomic uint64_t given_back; /* chains given back so far: while none is, a first block names its chain */
+    _Atomic uint64_t given_back; /* chains given back so far: while none is, a first frame names its chain */
     weft_chain_block *blocks;
 } weft_arena;
 
