@@ -256,6 +256,7 @@ static void a_repair_leaves_a_later_wish(void **state)
 {
     fleet *f = *state;
     weft_staged_info info = {.size = sizeof info};
+    publish_many(f, 2, 10);
     f->dense[0] ^= 1;
     fleet_open_rollout(f, 1, NULL);
     weft_session *second = f->rollouts[1].session;
