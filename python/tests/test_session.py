@@ -1,5 +1,6 @@
 """A trainer and rollouts: every bit the same, and what the calls say."""
 
+import asyncio
 import contextlib
 import json
 import pickle
@@ -434,6 +435,10 @@ class Telling(unittest.TestCase):
                 while True:
                     rollout.staged(timeout=0.2)
             self.assertEqual(caught.exception.name, "peer_lost")
+            with self.assertRaises(weft.PeerError):
+                rollout.staged(timeout=None)
+            with self.assertRaises(weft.PeerError):
+                asyncio.run(rollout.staged_async())
 
     def test_errors_have_scopes_and_texts(self):
         with pair() as (trainer, rollout):

@@ -67,6 +67,7 @@ class Rollout(Session):
         if on_away not in ("wait", "raise"):
             raise ValueError(f"on_away={on_away!r}: say 'wait', or 'raise' for PeerError while the trainer is away")
         named = _binding.held(named)
+        self._on_away = on_away
         self.peer = peer
         name = peer.encode()
         slices = _boxes(named, "view") if view else None
@@ -142,7 +143,8 @@ class Rollout(Session):
                 error = None if status in (lib.WEFT_AGAIN, lib.WEFT_E_TIMEOUT) else failure(status)
             self._check_interrupt()
             over = deadline.passed()
-            if error and (over or not _is_absence(status)):
+            told = timeout is None and self._on_away == "raise"  # else a wait without end would never tell
+            if error and (over or told or not _is_absence(status)):
                 raise error
             if over:
                 return None
