@@ -1239,8 +1239,8 @@ typedef struct weft_store_copied {
  * faults  receives their number
  * copied  NULL, or receives figures, after an error too
  * Blocks: for both places. Needs memory for a part of a file.
- * Errors: those of both places, WEFT_E_CHECK (other bytes are read back; the file is removed), WEFT_E_MEMORY, the errors
- * of report and progress. */
+ * Errors: those of both places, WEFT_E_CHECK (other bytes are read back; the file is removed), WEFT_E_MEMORY, the
+ * errors of report and progress. */
 WEFT_API weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *work,
                                      weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
                                      uint64_t *faults, weft_store_copied *copied);
