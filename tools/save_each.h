@@ -19,8 +19,8 @@ typedef struct weft_save_each {
 weft_status weft_save_each_open(const weft_args *args, weft_save_each *each);
 
 /* Writes a version as a folder version-NUMBER-DIGEST, with hard links to the version before for each file that did not
- * change, gives up the oldest beyond --keep but for the base, and runs --on-version. Returns when that command ended. What fails is
- * said, because the weights in memory are right, and the next version is written anew. */
+ * change, gives up the oldest beyond --keep but for the base, and runs --on-version. Returns when that command ended.
+ * What fails is said, because the weights in memory are right, and the next version is written anew. */
 void weft_save_each_version(weft_save_each *each, const weft_weights *weights, const void *header, uint64_t bytes,
                             const weft_version *version);
 
