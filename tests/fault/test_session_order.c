@@ -120,9 +120,11 @@ static void joins_by_digest(void **state)
 {
     fleet *f = *state;
     weft_event event;
+    fleet_stop_trainer(f);
     fleet_join(f, 0, FLEET_SAME);
     assert_int_not_equal(fleet_held(f->rollouts[0].session).root,
                          f->history[0].root); /* by its own order, until it joins */
+    fleet_start_trainer(f, "label");
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, &event));
     fleet_catch_up(f, 0);
     assert_int_equal(fleet_held(f->rollouts[0].session).root, f->history[0].root);
