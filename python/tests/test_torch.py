@@ -299,6 +299,13 @@ class Resumes(unittest.TestCase):
         last = state["run"] + 9
         with weft.torch.publish_after(optimizer, model, site(), resume=state, run=last, log=quiet) as given:
             self.assertEqual(given.trainer.held[:2], (last, 1))
+            for wrong, why in (
+                (given.state_dict(), f"run={last}: a resumed trainer"),
+                ({"run": 1}, "lacks number, root"),
+            ):
+                with self.assertRaisesRegex(ValueError, why):
+                    given.load_state_dict(wrong)
+            self.assertIsNotNone(given.publish())  # the session is open as before
 
 
 # Upper halves that floats find special, and lower halves at and beside the tie.

@@ -147,6 +147,7 @@ class Publisher:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a checkpoint, whose weights the model has by now: closes the session and opens it anew, in a
         later run, at the checkpoint's number. `publish_after(..., resume=state)` opens it so at once."""
+        self._run_before(state)  # raises while the session is open
         site = self._site
         if self.trainer:
             site = self._at_the_same_address(self.trainer.stats().listen)
@@ -160,14 +161,22 @@ class Publisher:
         given = site.get(key) or site.get("trainer.listen")
         return site._with({key: listen}) if given.endswith(":0") else site
 
-    def _resume(self, site: Site, state: Mapping[str, Any]) -> None:
-        run, last = self._options.get("run", 0), max(self.run, state["run"])
+    def _run_before(self, state: Mapping[str, Any]) -> int:
+        """The run that a resumed one comes after. ValueError: the state is not a publisher's, or its run is too late."""
+        lacks = [key for key in ("run", "number", "root", "steps", "branches") if key not in state]
+        if lacks:
+            raise ValueError(f"no state of a publisher, because it lacks {', '.join(lacks)}: give its state_dict()")
+        run, last = self._options.get("run", 0), max(self.run, int(state["run"]))
         if 0 < run <= last:
             raise ValueError(f"run={run}: a resumed trainer has a later run than {last}, or draws one")
+        return last
+
+    def _resume(self, site: Site, state: Mapping[str, Any]) -> None:
+        last = self._run_before(state)
         self.version, self._steps, self._watching = state["number"], state["steps"], Idle()
         self.branches = [Version(*one) for one in state["branches"]]
         self.branches.append(Version(state["run"], state["number"], state["root"] or 0))
-        self.trainer = self._open(site, run, last)
+        self.trainer = self._open(site, self._options.get("run", 0), last)
         held = self.trainer.held if self.trainer else None
         if held and state["root"] is not None and held.root != state["root"] and not self._steps:
             warnings.warn(
