@@ -419,6 +419,9 @@ class Telling(unittest.TestCase):
         self.assertTrue(part == newer and not part > newer and hash(part) == hash(newer))
         self.assertNotEqual(weft.Version(0, 0, 1), weft.Version(0, 0, 2))
         self.assertEqual((max([newer, older]), newer), (newer, (8, 40, 1)))
+        same, next_ = tuple(newer), (8, 40, 2)  # plain tuples compare by all three
+        self.assertTrue(newer <= same <= newer >= same and not newer < same and not newer > same)
+        self.assertTrue(newer < next_ and next_ > newer and newer != next_)
         self.assertEqual(str(newer), "0000000000000008/40 0000000000000001")
         self.assertEqual(eval(repr(part), {"Version": weft.Version}).root, part.root)
         self.assertIn("root=0x0000000000000002", repr(part))

@@ -33,10 +33,10 @@ class Version(NamedTuple):
         return hash(self._order)
 
     def __lt__(self, other: tuple[Any, ...]) -> bool:
-        return self._order < (other._order if isinstance(other, Version) else other)
+        return self._order < other._order if isinstance(other, Version) else tuple(self) < other
 
     def __le__(self, other: tuple[Any, ...]) -> bool:
-        return self._order <= (other._order if isinstance(other, Version) else other)
+        return self == other or self < other
 
     def __gt__(self, other: tuple[Any, ...]) -> bool:
         return not self <= other
