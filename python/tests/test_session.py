@@ -449,7 +449,7 @@ class Telling(unittest.TestCase):
             with self.assertRaisesRegex(weft.CallError, "must exceed 3") as caught:
                 trainer.publish(3)
             self.assertEqual(caught.exception.name, "state")
-            with self.assertRaises(weft.TimeoutExpired):
+            with self.assertRaisesRegex(weft.TimeoutExpired, "^wait: after 100 ms version 3 "):
                 trainer.wait(3, ["b"], timeout=0.1)
             self.assertTrue(issubclass(weft.TimeoutExpired, TimeoutError))
             with self.assertRaises(weft.CallError):

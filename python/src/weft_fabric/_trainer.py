@@ -94,12 +94,15 @@ class Trainer(Session):
         deadline = _wait.Deadline(timeout)
         while True:
             with self._handle as session:
-                status = lib.weft_wait(session, version, array, len(names), deadline.slice())
+                ms = deadline.slice()
+                status = lib.weft_wait(session, version, array, len(names), ms)
                 over = status != lib.WEFT_E_TIMEOUT or deadline.passed()
                 error = failure(status) if over and status < 0 else None
             if status == lib.WEFT_E_TIMEOUT:
                 self._check_interrupt()
             if error:
+                whole = _wait.ms_of(timeout or 0)  # C knows its slice alone
+                error.args = (str(error).replace(f"wait: after {ms} ms", f"wait: after {whole} ms"),)
                 raise error
             if over:
                 return
