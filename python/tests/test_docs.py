@@ -39,8 +39,10 @@ class Documents(unittest.TestCase):
         """A trainer and a rollout as processes: both end well, and the last line of each is the same digest."""
         for name in (trainer, rollout):
             (self.folder / name).write_text(programs()[name])
+        shown = site_lines("PYTHON.md")
+        self.assertEqual(shown.count(":7118 "), 1)
         (self.folder / "site.ini").write_text(
-            support.SITE.format(provider="tcp").replace(":0", f":{support.free_port()}")
+            shown.replace(":7118 ", f":{support.free_port()} ") + "[session]\nconnect_deadline = 60s\n"
         )
         started = [
             subprocess.Popen(
@@ -85,6 +87,12 @@ class Documents(unittest.TestCase):
         self.assertEqual(served.communicate(timeout=2 * support.BOUND)[0].split("\n")[-2], said[-2])
         self.assertRegex(said[-2], "^weights [0-9a-f]{16}$")
         self.assertEqual(served.returncode, 0)
+
+    def test_sites_that_are_shown_can_be_read(self):
+        for page in sorted(DOCS.glob("*.md")):
+            for shown in re.findall(r"^```ini\n(.*?)^```", page.read_text(), re.M | re.S):
+                with self.subTest(page.name):
+                    weft.Site(shown, {} if "mode = " in shown else {"security.mode": "open"})
 
     def test_a_numpy_rollout_outlives_its_trainer(self):
         self.outlive("numpy_trainer.py", "numpy_rollout.py", "range(1, 6)", "range(1, 3)")
