@@ -603,6 +603,20 @@ class Wrappers(unittest.TestCase):
             with weft.torch.publish_after(optimizer, model, site(), log=quiet) as publisher:
                 self.assertIsNotNone(publisher.trainer)  # nobody said that it is a replica
 
+    def test_processes_count_alike_after_one_of_them_failed(self):
+        """Else a source publishes under a number what the others have under the next one, and rollouts mix both."""
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        with weft.torch.publish_after(optimizer, model, site(), log=quiet) as publisher:
+            with mock.patch.object(weft.torch._dtensor, "rank", lambda: 1):
+                other = weft.torch.publish_after(optimizer, wrapped(Model()), site(), log=quiet)
+            with mock.patch.object(publisher.trainer, "publish", side_effect=weft.TensorError("w", "away")):
+                self.assertRaises(weft.TensorError, step, model, optimizer)
+            self.assertEqual(publisher.version, 0)
+            other._on_step()  # the error came before its hook
+            step(model, optimizer)
+            self.assertEqual((publisher.version, publisher.trainer.held.number, other.version), (2, 2, 2))
+
     def test_optimizers_within_optimizers(self):
         """accelerate's wrapper is a torch optimizer by its class alone, and steps the inner one now and then."""
 

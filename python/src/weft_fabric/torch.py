@@ -103,6 +103,7 @@ class Publisher:
         self._cast, self._layout = options.get("cast"), options.get("layout")
         self._tied = tied
         self._steps = 0
+        self._tried = first_version, 0  # the number published last, even if that failed, and the steps until then
         self._optimizer = optimizer
         self._watching = Idle()
         if resume is None:
@@ -174,6 +175,7 @@ class Publisher:
     def _resume(self, site: Site, state: Mapping[str, Any]) -> None:
         last = self._run_before(state)
         self.version, self._steps, self._watching = state["number"], state["steps"], Idle()
+        self._tried = self.version, self._steps
         self.branches = [Version(*one) for one in state["branches"]]
         self.branches.append(Version(state["run"], state["number"], state["root"] or 0))
         self.trainer = self._open(site, self._options.get("run", 0), last)
@@ -192,13 +194,23 @@ class Publisher:
         if self._steps % self.every == 0:
             self.publish()
 
+    def _number(self) -> int:
+        """The next version's. One that failed is passed over after a step, because the other processes went on."""
+        number, steps = self._tried
+        if number == self.version or steps != self._steps:
+            number += 1
+        self._tried = number, self._steps
+        return number
+
     def publish(self) -> Update | None:
-        """Publishes the weights of now as the next version, whatever `every` says. None: there is no session."""
+        """Publishes the weights of now as the next version, whatever `every` says. None: there is no session. After an
+        error a call before the next step tries the same number again."""
+        number = self._number()
         if self.trainer:
             if not self.trainer._is_there() or replaced(self.model, self._named) is not None:
                 self.rebind()
-            self.last = self.trainer.publish(self.version + 1)
-        self.version += 1
+            self.last = self.trainer.publish(number)
+        self.version = number
         self._watching.note(self.last, self.version, lambda: _idle_cause(self._named, self._optimizer))
         return self.last
 
