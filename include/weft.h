@@ -891,6 +891,7 @@ WEFT_API weft_status weft_diff(const weft_layout *layout, const weft_piece *base
                                const weft_piece *target, uint64_t target_count, const weft_diff_options *options,
                                const weft_work *work, const weft_sink *sink, weft_update_info *info);
 
+/* An open update file. One thread at a time uses a handle, as a store's. */
 typedef struct weft_update_file weft_update_file;
 
 /* Opens an update file: reads both ends of the file and proves them whole. Frames are proved when they are read.
@@ -1068,7 +1069,9 @@ WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_p
  *   weft_store_trim    removes old versions
  *
  * Several processes may read a store while one writes. Trainers that publish one model together write each its own
- * files, and a version is there when all of them have written theirs. A handle is used by one thread at a time. */
+ * files, and a version is there when all of them have written theirs. One thread at a time uses a handle, and no
+ * callback of a call gives that call's handle back. A debug build of weft ends the process where this is broken, and
+ * says which call came second. */
 typedef struct weft_store weft_store;
 
 typedef struct weft_store_options {

@@ -2,6 +2,8 @@
 #include "base/turn.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -85,4 +87,42 @@ weft_status weft_turn_close(weft_turn *turn)
     atomic_store(&turn->closing, false);
     weft_turn_end(turn, WEFT_TURN_WEIGHTS);
     return status;
+}
+
+/* ---- handles without turns */
+
+/* A thread is known by the address of its own byte. */
+static uintptr_t this_thread(void)
+{
+    static _Thread_local char byte;
+    return (uintptr_t)&byte;
+}
+
+static _Noreturn void end_process(const char *call)
+{
+    fprintf(stderr, "%s: a call of this handle is under way; use a handle from one thread at a time\n", call);
+    abort();
+}
+
+weft_alone_call weft_alone_begin(const weft_alone *alone, const char *call)
+{
+    weft_alone *writable = (weft_alone *)(uintptr_t)alone; /* a call that only reads is alone, too */
+    uintptr_t in = 0;
+    if (atomic_compare_exchange_strong(&writable->thread, &in, this_thread()))
+        return (weft_alone_call){writable};
+    if (in == this_thread())
+        return (weft_alone_call){NULL};
+    end_process(call);
+}
+
+void weft_alone_last(const weft_alone *alone, const char *call)
+{
+    if (WEFT_ALONE_LOOKS && !weft_alone_begin(alone, call).alone)
+        end_process(call);
+}
+
+void weft_alone_end(weft_alone_call *begun)
+{
+    if (begun->alone)
+        atomic_store(&begun->alone->thread, 0);
 }

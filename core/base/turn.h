@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -55,5 +56,36 @@ const char *weft_turn_name(weft_turn_guest guest);
 
 /* Begins weft_close, the last call, which no other call may run beside. */
 weft_status weft_turn_close(weft_turn *turn);
+
+/* ---- handles that one thread at a time uses, and that have no turns: stores and update files */
+
+/* The thread that is in a call of the handle. Debug builds look: two threads end the process, by name. */
+typedef struct weft_alone {
+    _Atomic uintptr_t thread; /* 0: none */
+} weft_alone;
+
+typedef struct weft_alone_call {
+    weft_alone *alone; /* NULL: a call within a call of this thread */
+} weft_alone_call;
+
+weft_alone_call weft_alone_begin(const weft_alone *alone, const char *call);
+void weft_alone_end(weft_alone_call *begun);
+
+/* The last call, which gives the handle back: no call of this thread either may be under way. */
+void weft_alone_last(const weft_alone *alone, const char *call);
+
+#ifdef NDEBUG
+#define WEFT_ALONE_LOOKS 0
+#else
+#define WEFT_ALONE_LOOKS 1
+#endif
+
+/* Has the rest of the block be a call of a handle. */
+#define WEFT_ALONE(handle, call)                                                                                       \
+    __attribute__((cleanup(weft_alone_end))) weft_alone_call alone_##handle =                                          \
+        WEFT_ALONE_LOOKS ? weft_alone_begin(&(handle)->alone_in, call) : (weft_alone_call)                             \
+    {                                                                                                                  \
+        NULL                                                                                                           \
+    }
 
 #endif

@@ -87,6 +87,7 @@ void weft_store_close(weft_store *store)
 {
     if (!store)
         return;
+    weft_alone_last(&store->alone_in, "weft_store_close");
     weft_store_view_give(store);
     for (uint32_t i = 0; i < store->shelf_count; i++) {
         weft_store_versions_give(store->shelves[i]->versions, store->shelves[i]->count);
@@ -108,6 +109,7 @@ void weft_store_end(weft_store *store)
 
 weft_status weft_store_refresh(weft_store *store)
 {
+    WEFT_ALONE(store, "weft_store_refresh");
     return weft_store_load(store);
 }
 
@@ -129,6 +131,7 @@ static void look_later(weft_store *store)
 
 weft_status weft_store_wait(weft_store *store, uint32_t timeout_ms)
 {
+    WEFT_ALONE(store, "weft_store_wait");
     const uint64_t seen = store->seen, end_ns = weft_clock_ns() + timeout_ms * WEFT_NS_PER_MS;
     if (store->port->watch)
         store->port->watch(store->place);
@@ -196,6 +199,7 @@ weft_status weft_store_file_layout(weft_store *store, const weft_version *versio
 
 weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout)
 {
+    WEFT_ALONE(store, "weft_store_layout");
     weft_store_set set;
     const weft_status status = weft_store_set_find(store, version, &set);
     return status == WEFT_OK ? version_layout(set.shelf[set.first], set.index[set.first], true, layout) : status;
@@ -217,6 +221,7 @@ static weft_store_file *attachment_file(weft_store *store, uint64_t index)
 weft_status weft_store_attachment(weft_store *store, const weft_version *version, void *data, uint64_t capacity,
                                   uint64_t *bytes)
 {
+    WEFT_ALONE(store, "weft_store_attachment");
     weft_store_set set;
     weft_update_file *update;
     weft_status status = weft_store_set_find(store, version, &set);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "base/turn.h"
 #include "update/update_part.h"
 
 #define WEFT_STORE_NONE     UINT64_MAX
@@ -85,6 +86,7 @@ typedef struct weft_store_version {
 } weft_store_version;
 
 struct weft_store {
+    weft_alone alone_in;
     const weft_store_port *port;
     void *place;
     char *name;                   /* name of the place, for messages */

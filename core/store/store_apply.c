@@ -276,6 +276,7 @@ weft_status weft_store_apply_files(weft_store *store, const weft_version *versio
 weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
                              const weft_piece *pieces, uint64_t count, const weft_work *work, weft_store_info *info)
 {
+    WEFT_ALONE(store, "weft_store_apply");
     weft_work own;
     weft_store_set set;
     weft_status status = weft_update_sizes_check(work, info, "weft_store_info");
@@ -293,6 +294,7 @@ weft_status weft_store_apply_blocks(weft_store *store, const weft_version *versi
                                     const weft_block *blocks, uint64_t count, const weft_work *work,
                                     weft_store_info *info)
 {
+    WEFT_ALONE(store, "weft_store_apply_blocks");
     weft_work own;
     weft_store_set set;
     weft_status status = weft_update_sizes_check(work, info, "weft_store_info");

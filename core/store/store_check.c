@@ -280,6 +280,7 @@ weft_status weft_store_check(weft_store *store, const weft_work *work,
                              weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
                              uint64_t *faults)
 {
+    WEFT_ALONE(store, "weft_store_check");
     weft_work own;
     weft_store *each;
     weft_status status = weft_size_check(work, "weft_work");

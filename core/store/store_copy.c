@@ -209,6 +209,8 @@ weft_status weft_store_copy(weft_store *from, weft_store *to, const weft_work *w
                             weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
                             uint64_t *faults, weft_store_copied *copied)
 {
+    WEFT_ALONE(from, "weft_store_copy");
+    WEFT_ALONE(to, "weft_store_copy");
     weft_work own;
     weft_status status = weft_size_check(work, "weft_work");
     if (status == WEFT_OK)

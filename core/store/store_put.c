@@ -193,6 +193,7 @@ weft_status weft_store_put(weft_store *store, const weft_layout *layout, const w
                            const weft_piece *target, uint64_t target_count, const weft_store_put_options *options,
                            const weft_work *work, weft_update_info *info)
 {
+    WEFT_ALONE(store, "weft_store_put");
     weft_work own;
     weft_update_info figures = {0};
     weft_store_put_options chosen = {0};

@@ -201,6 +201,7 @@ static size_t entries_put(const reach *all, weft_store_entry *entries)
 
 weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity, size_t *count)
 {
+    WEFT_ALONE(store, "weft_store_list");
     reach all;
     weft_status status = reach_open((weft_store *)(uintptr_t)store, &all);
     if (status != WEFT_OK)

@@ -117,6 +117,7 @@ static weft_status sources_trim(weft_store *store, const weft_store_keep *keep, 
 
 weft_status weft_store_trim(weft_store *store, const weft_store_keep *keep, uint64_t *removed)
 {
+    WEFT_ALONE(store, "weft_store_trim");
     weft_store_keep own = {0};
     const uint64_t now_s = (uint64_t)time(NULL);
     uint64_t gone = 0;

@@ -127,6 +127,7 @@ void weft_store_view_give(weft_store *store)
 
 weft_status weft_store_view(weft_store *store, const weft_layout *layout, const weft_slice *slices, uint64_t count)
 {
+    WEFT_ALONE(store, "weft_store_view");
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; status == WEFT_OK && i < count; i++)
         status = weft_slice_check(layout, &slices[i]);

@@ -43,6 +43,7 @@ static weft_status commit(weft_update_prover *prover)
 weft_status weft_update_apply(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                               uint64_t count, const weft_work *work, weft_apply_info *info)
 {
+    WEFT_ALONE(update, "weft_update_apply");
     weft_update_prover prover;
     weft_staging staging;
     weft_piece *renumbered = NULL;

@@ -279,6 +279,7 @@ void weft_update_close(weft_update_file *update)
 {
     if (!update)
         return;
+    weft_alone_last(&update->alone_in, "weft_update_close");
     if (update->descriptor >= 0)
         close(update->descriptor);
     if (update->release)
@@ -294,6 +295,7 @@ void weft_update_close(weft_update_file *update)
 
 weft_status weft_update_attachment(const weft_update_file *update, void *data, uint64_t capacity, uint64_t *bytes)
 {
+    WEFT_ALONE(update, "weft_update_attachment");
     uint64_t length = update->header.attachment_bytes;
     *bytes = length;
     if (capacity < length || length == 0)
@@ -391,6 +393,7 @@ static weft_status layout_make(weft_update_file *update)
 
 weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named)
 {
+    WEFT_ALONE(update, "weft_update_layout");
     weft_status status = WEFT_OK;
     if (!update->layout && update->tail.whole)
         status = layout_make(update);

@@ -10,6 +10,7 @@
 #ifndef WEFT_CORE_UPDATE_FORMAT_H
 #define WEFT_CORE_UPDATE_FORMAT_H
 
+#include "base/turn.h"
 #include "codec/classes.h"
 #include "update/update_cells.h"
 #include "wire/wire.h"
@@ -32,6 +33,7 @@ void weft_update_tail_get(const uint8_t in[WEFT_TAIL_BYTES], weft_update_tail *t
 
 /* An open update file: everything but its frames. */
 typedef struct weft_update_file {
+    weft_alone alone_in;
     weft_source source;
     char *path;              /* path of the file; NULL: opened by a source */
     int descriptor;          /* descriptor of a file opened by path; else -1 */

@@ -22,6 +22,7 @@ static weft_update_classes classes_of(const weft_update_file *update, weft_dtype
 
 weft_status weft_update_describe(weft_update_file *update, weft_update_header *header)
 {
+    WEFT_ALONE(update, "weft_update_describe");
     const weft_layout *layout;
     int named;
     weft_status status = weft_size_check(header, "weft_update_header");
@@ -166,6 +167,7 @@ static weft_status frames_count(sums *s)
 weft_status weft_update_tensors(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                 uint64_t piece_count, weft_update_tensor *tensors, int *exact)
 {
+    WEFT_ALONE(update, "weft_update_tensors");
     sums s = {.file = update, .layout = layout, .bound = pieces != NULL, .exact = true};
     weft_status status = s.bound ? weft_update_layout_fits(update, layout) : bind_zeros(&s);
     if (status == WEFT_OK && s.bound)

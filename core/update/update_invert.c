@@ -151,6 +151,7 @@ weft_status weft_update_invert(weft_update_file *update, const weft_layout *layo
                                uint64_t attachment_bytes, const weft_work *work, const weft_sink *sink,
                                weft_update_info *info)
 {
+    WEFT_ALONE(update, "weft_update_invert");
     const weft_update_attachment_of of_base = {attachment, attachment_bytes};
     weft_work own;
     weft_level wanted = WEFT_LEVEL_TIGHT;

@@ -284,9 +284,9 @@ static weft_status merge_bound(merger *m, const weft_piece *base, uint64_t base_
     return status;
 }
 
-weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
-                              const weft_piece *base, uint64_t base_count, const char *level, const weft_work *work,
-                              const weft_sink *sink, weft_update_info *info)
+static weft_status merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
+                         const weft_piece *base, uint64_t base_count, const char *level, const weft_work *work,
+                         const weft_sink *sink, weft_update_info *info)
 {
     weft_work own;
     merger m = {.layout = layout, .work = weft_update_work_take(work, &own)};
@@ -320,5 +320,17 @@ weft_status weft_update_invert_bound(weft_update_file *update, const weft_layout
     if (status == WEFT_OK)
         status = merge_bound(&m, base, base_count, sink, info);
     merger_close(&m);
+    return status;
+}
+
+weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
+                              const weft_piece *base, uint64_t base_count, const char *level, const weft_work *work,
+                              const weft_sink *sink, weft_update_info *info)
+{
+    for (size_t i = 0; WEFT_ALONE_LOOKS && i < count; i++)
+        weft_alone_begin(&updates[i]->alone_in, "weft_update_merge");
+    const weft_status status = merge(updates, count, layout, base, base_count, level, work, sink, info);
+    for (size_t i = 0; WEFT_ALONE_LOOKS && i < count; i++)
+        weft_alone_end(&(weft_alone_call){&updates[i]->alone_in});
     return status;
 }

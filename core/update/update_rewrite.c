@@ -115,6 +115,7 @@ static weft_status write_all(rewriter *r)
 weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                 uint64_t count, const weft_work *work, const weft_sink *sink, weft_apply_info *info)
 {
+    WEFT_ALONE(update, "weft_update_rewrite");
     weft_update_prover prover;
     weft_work own;
     weft_status status = weft_update_sizes_check(work, info, "weft_apply_info");
