@@ -201,7 +201,7 @@ static void model_open(model *m, world_vendor *vendor, const weft_backend *backe
 {
     static const uint64_t shape = MODEL_GIBS * GIB / TENSORS / 2;
     static weft_tensor tensors[TENSORS];
-    static char names[TENSORS][8];
+    static char names[TENSORS][16];
     const weft_backend_options options = {0, "auto", 0, 0};
     *m = (model){.vendor = vendor, .backend = backend, .frames_room = UINT64_C(256) << 20};
     world_load(vendor);
