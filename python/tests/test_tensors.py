@@ -4,6 +4,8 @@ import array
 import ctypes
 import gc
 import mmap
+import os
+import tempfile
 import pickle
 import time
 import unittest
@@ -199,6 +201,43 @@ class Bound(unittest.TestCase):
                 trainer.publish(1)
             gc.collect()
             self.assertTrue(all(part() is None for part in alive))
+
+    def test_an_array_that_lost_its_memory_is_not_read(self):
+        """numpy's own check is off, by refcheck=False, as for code under a debugger."""
+        for whole in (False, True):  # the array, or the one that it is a view of
+            owner = np.ones(1 << 16, np.float32)
+            tensor = owner[:] if whole else owner
+            with weft.Trainer(site(), {"w": tensor}, log=quiet) as trainer:
+                owner.resize(1 << 8, refcheck=False)
+                with self.assertRaisesRegex(weft.TensorError, "'w': its memory is gone since bind; bind the tensors"):
+                    trainer.publish(1)
+                owner.resize(1 << 16, refcheck=False)
+                trainer.bind({"w": owner})
+                trainer.publish(2)
+
+    def test_an_array_that_weft_writes_is_not_resized(self):
+        owner = np.zeros(1 << 16, np.float32)
+        with weft.Rollout(site(), "a", {"w": owner[:]}, log=quiet) as rollout:
+            self.assertRaises(ValueError, owner.resize, 1 << 8, refcheck=False)
+            rollout.unbind()
+            owner.resize(1 << 8, refcheck=False)
+
+    def test_a_mapped_file_that_is_cut_is_not_read(self):
+        count = 3 << 12
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(bytes(4 * (count + 5000)))
+            file.flush()
+            mapped = np.memmap(file.name, np.float32, "r", 4 * 5000, (count,))
+            with mmap.mmap(file.fileno(), 0) as memory:
+                layout = weft.Layout({"w": mapped})
+                with weft.Trainer(site(), {"w": mapped[:]}, layout=layout, log=quiet) as trainer:
+                    trainer.publish(1)
+                    os.truncate(file.name, 4 * (count + 5000) - 1)
+                    self.assertRaisesRegex(weft.TensorError, "'w': its memory is gone", trainer.publish, 2)
+                    for cut in (mapped, np.frombuffer(memory, np.float32), memoryview(memory), mapped[:1]):
+                        with self.assertRaisesRegex(weft.TensorError, "'t': its file is shorter than"):
+                            _tensors.read("t", cut)
+                del cut
 
     def test_tables_are_quick(self):
         """300,000 pieces, as engines with row cuts have: the bar is 10 ms on a machine that does nothing else."""

@@ -128,8 +128,10 @@ class Binding:
         if self.is_still_there():
             return
         for name, pointer, was in zip(self._names, self._pointers, self._addresses):
-            if pointer() != was:
-                raise TensorError(name, f"moved since bind: from {was:#x} to {pointer():#x}; bind the tensors again")
+            now = pointer()
+            if now != was:
+                moved = f"moved since bind: from {was:#x} to {now:#x}" if now else "its memory is gone since bind"
+                raise TensorError(name, f"{moved}; bind the tensors again")
 
 
 class _Part:

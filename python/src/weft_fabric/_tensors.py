@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
+import weakref
 from math import prod
 from typing import Any, Callable
 
@@ -116,11 +118,82 @@ def _of_torch(name: str, x: Any) -> View:
 # ---- numpy, CUDA arrays, DLPack, buffers
 
 
+_CUT = "its file is shorter than the array that is mapped from it: a read past the file's end would end the process"
+
+
+def _file_end(x: Any) -> tuple[mmap.mmap, int] | None:
+    """The file that an array or buffer is mapped from, and the offset in it at which the elements end, at least."""
+    end = 0
+    while x is not None and not isinstance(x, mmap.mmap):
+        if isinstance(x, np.memmap):  # the array, or what it is a view of
+            end = x.offset + x.nbytes
+        x = x.obj if isinstance(x, memoryview) else getattr(x, "base", None)
+    return None if x is None or _size(x) is None else (x, end or len(x))
+
+
+def _size(mapped: mmap.mmap) -> int | None:
+    """The size of a file that is mapped; None: it is memory without a file."""
+    try:
+        return mapped.size()
+    except OSError:
+        return None
+
+
+def _is_cut(mapped: mmap.mmap, end: int) -> bool:
+    return (_size(mapped) or 0) < end
+
+
+def _check_file(name: str, x: Any) -> tuple[mmap.mmap, int] | None:
+    mapped = _file_end(x)
+    if mapped and _is_cut(*mapped):
+        raise TensorError(name, _CUT)
+    return mapped
+
+
+def _owner(x: np.ndarray) -> Any:
+    """What has an array's memory: the array, the one that it is a view of, or another maker's object."""
+    while isinstance(x, np.ndarray) and x.base is not None:
+        x = x.base
+    return x
+
+
+def _address(x: Any) -> int:
+    """Where an owner's memory lies; 0: nobody tells."""
+    if isinstance(x, np.ndarray):
+        return int(x.__array_interface__["data"][0])
+    return int(x.data_ptr()) if hasattr(x, "data_ptr") else 0
+
+
+class _Array:
+    """Asks an array of numpy for its address; 0: its memory is gone, by resize(refcheck=False) of the array or of what it
+    is a view of, or by the end of its file."""
+
+    __slots__ = ("_bytes", "_file", "_owner", "_owned", "_x")
+
+    def __init__(self, name: str, x: np.ndarray) -> None:
+        self._x = x
+        self._bytes = x.nbytes
+        self._file = _check_file(name, x)
+        owner = _owner(x)
+        self._owner = None if owner is x else owner
+        self._owned = self._place()
+
+    def _place(self) -> tuple[int, int]:
+        return _address(self._owner), getattr(self._owner, "nbytes", 0)
+
+    def __call__(self) -> int:
+        gone = self._x.nbytes != self._bytes or (self._owner is not None and self._place() != self._owned)
+        return 0 if gone or (self._file and _is_cut(*self._file)) else _address(self._x)
+
+
 def _of_numpy(name: str, x: np.ndarray) -> View:
     if not x.flags.c_contiguous:
         raise _not_contiguous(name, x.shape, x.strides)
     address, readonly = x.__array_interface__["data"]
-    return View(_dtype(name, x.dtype), x.shape, address, x, readonly=readonly)
+    owner = _owner(x)
+    # numpy resizes no array that has a weak reference. Of what a rollout writes the memory stays so.
+    keep = x, weakref.ref(owner if isinstance(owner, np.ndarray) else x)
+    return View(_dtype(name, x.dtype), x.shape, address, keep, readonly=readonly, pointer=_Array(name, x))
 
 
 def _rows(shape: Any, item: int) -> tuple[int, ...]:
@@ -166,6 +239,7 @@ def _of_buffer(name: str, x: Any) -> View:
     view = memoryview(x)
     if not view.c_contiguous:
         raise _not_contiguous(name, view.shape, view.strides)
+    _check_file(name, view)
     try:
         dtype = np.asarray(view).dtype
     except ValueError:
