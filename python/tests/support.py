@@ -7,6 +7,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -146,6 +147,31 @@ def await_port(port, timeout=BOUND):
         if time.monotonic() > end:
             raise AssertionError(f"nobody listens on port {port}")
         time.sleep(0.05)
+
+
+def colliding(test, call, others):
+    """Makes a call whose progress callback makes each of the others, on a thread of its own: they are refused."""
+    refused = []
+
+    def one(other):
+        try:
+            other()
+            refused.append("it was not refused")
+        except weft.Error as error:
+            refused.append(str(error))
+
+    def progress(done, total):
+        for other in [] if refused else others:
+            thread = threading.Thread(target=one, args=(other,))
+            thread.start()
+            thread.join()
+
+    call(progress)
+    test.assertEqual(len(refused), len(others))
+    for text in refused:
+        test.assertRegex(
+            text, "^the (store|update file): a call on another thread is running; (one thread|close after)"
+        )
 
 
 def main():

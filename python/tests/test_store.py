@@ -2,6 +2,7 @@
 
 import contextlib
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -175,6 +176,40 @@ class Stores(unittest.TestCase):
 
         with weft.Store(self.place) as again, self.assertRaises(KeyError):
             again.apply(weights(), 121, progress=stop)
+
+    def test_one_call_at_a_time(self):
+        store, versions = self.filled(2)
+        named = weights()
+        others = (lambda: store.versions, store.refresh, store.close, lambda: store.wait(0), lambda: store.layout(121),
+                  lambda: store.attachment(121), lambda: store.apply(weights(), 120),
+                  lambda: store.trim(weft.Kept(1)), store.check)  # fmt: skip
+        for call in (lambda progress: store.apply(named, 121, progress=progress),
+                     lambda progress: store.put(versions[1], 130, progress=progress),
+                     lambda progress: store.check(progress=progress)):  # fmt: skip
+            support.colliding(self, call, others)
+        self.assertTrue(same(named, versions[1]))
+
+    def test_threads_that_wait_and_close(self):
+        store, versions = self.filled(2)
+        ended = []
+
+        def wait():
+            try:
+                while True:
+                    store.wait(0.01)
+            except (weft.ClosedError, weft.CallError) as error:
+                ended.append(type(error))
+
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while not store._handle.closed:
+            with contextlib.suppress(weft.CallError):
+                store.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(ended), 3)
+        self.assertIn(weft.ClosedError, ended)
 
     def test_the_store_of_a_trainer(self):
         named, site = weights(), support.site(trainer__store=str(self.place))

@@ -1,5 +1,6 @@
 """Updates as files, by path and by bytes; each written file is whole or absent."""
 
+import gc
 import io
 import os
 import signal
@@ -56,11 +57,33 @@ class Files(unittest.TestCase):
             self.assertRaises(weft.ClosedError, lambda: update.attachment)
             self.assertIn("closed", repr(update))
 
-    def test_a_layout_outlives_the_name_of_its_file(self):
+    def test_a_layout_outlives_its_file(self):
         base, target = self.versions()
         weft.diff(base, target, self.path)
-        layout = weft.UpdateFile(self.path).layout
-        self.assertEqual(layout.hash, weft.Layout(base).hash)
+        for source in (self.path, Path(self.path).read_bytes()):
+            with weft.UpdateFile(source) as update:
+                layout = update.layout
+            del update
+            gc.collect()
+            self.assertEqual((layout.hash, layout.match(layout)[0]), (weft.Layout(base).hash, 0))
+
+    def test_one_call_at_a_time(self):
+        base, target = self.versions()
+        out = io.BytesIO()
+        weft.diff(base, target, out)
+        with weft.UpdateFile(out.getvalue()) as update, weft.UpdateFile(out.getvalue()) as other:
+            calls = {
+                "apply": lambda progress: update.apply(base, progress=progress),
+                "rewrite": lambda progress: update.rewrite(base, io.BytesIO(), progress=progress),
+                "invert": lambda progress: update.invert(io.BytesIO(), base=base, progress=progress),
+                "merge": lambda progress: weft.merge([update], io.BytesIO(), base=base, progress=progress),
+            }
+            for name in ("rewrite", "invert", "merge", "apply"):
+                others = (lambda: update.layout, lambda: update.attachment, update.changes, update.close,
+                          lambda: weft.merge([other, update], io.BytesIO()))  # fmt: skip
+                with self.subTest(name):
+                    support.colliding(self, calls[name], others)
+            self.assertTrue(same(base, target))
 
     def test_the_header_tells_the_classes_of_each_dtype(self):
         random = np.random.default_rng(1)

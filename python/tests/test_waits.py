@@ -347,6 +347,46 @@ print("well")
 """)
         self.assertEqual((done.stdout, done.returncode), ("well\n", 0), done.stderr)
 
+    def test_a_forked_child_finds_no_lock_taken(self):
+        """A thread that asks for a type of C for the first time holds a lock of cffi, while another thread forks."""
+        done = self.run_code("""
+import os, signal, tempfile, threading, support, weft_fabric as weft
+from weft_fabric._library import ffi
+folder = tempfile.TemporaryDirectory()
+store, parsing = weft.Store(folder.name), threading.Event()
+parse = ffi._parser.parse_type
+
+def slowly(text):
+    parsing.set()
+    threading.Event().wait(0.3)  # the fork comes while the lock is held, or waits until it is free
+    return parse(text)
+
+ffi._parser.parse_type = slowly
+trainer = weft.Trainer(support.site(), support.weights(), log=support.quiet)
+thread = threading.Thread(target=lambda: ffi.new("uint16_t[7][3]"))
+parsing.clear()
+thread.start()
+parsing.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    for call in (lambda: trainer.held, trainer.stats, lambda: store.versions):
+        try:
+            call()
+            os._exit(2)
+        except weft.ClosedError as error:
+            assert "forked" in str(error), error
+    ffi.new("uint32_t[7][3]")
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+thread.join()
+trainer.publish(1)
+trainer.close()
+store.close()
+print("well")
+""")
+        self.assertEqual((done.stdout, done.returncode), ("well\n", 0), done.stderr)
+
     def test_the_interpreter_ends_with_live_sessions(self):
         for ending in ("", "sys.exit(0)", "raise SystemExit(0)"):
             done = self.run_code(

@@ -1,18 +1,20 @@
-"""Handle: the C session, and who may use it now. No call reaches a session that is closed or another process's."""
+"""Handle: what C gave, and who may use it now. No call reaches what is closed or another process's."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import weakref
 from collections import Counter
-from typing import Any
+from typing import Any, Callable
 
 from ._library import check, failure, lib
 from .errors import ClosedError, Error
 
-_live: weakref.WeakSet[Handle] = weakref.WeakSet()
+_live: weakref.WeakSet[SessionHandle] = weakref.WeakSet()
+_ONE, _AFTER = "one thread at a time calls it", "close after it returns"
 _ender: int | None = None  # the thread that ends the interpreter
 
 
@@ -24,26 +26,31 @@ def _stay() -> None:
 
 
 class Handle:
-    """`with handle as pointer:` keeps the session open during a call."""
+    """What C gave, in the one process that asked for it: `with handle as pointer:` keeps it open during a call. `end`
+    gives it back. `alone`: one call at a time, of whatever thread."""
 
-    def __init__(self, pointer: Any, what: str) -> None:
+    def __init__(self, pointer: Any, what: str, end: Callable[[Any], Any], alone: bool = True) -> None:
         self._pointer = pointer
         self._what = what
+        self._give_back = end
+        self._alone = alone
         self._process = os.getpid()
         self._lock = threading.RLock()  # a handler of a signal may interrupt() on the thread that has it
         self._users: Counter[int] = Counter()  # calls that run, by thread
         self._idle = threading.Condition(self._lock)
         self._closed = False
-        self._interrupted = False
-        _live.add(self)
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def foreign(self) -> bool:
-        """Whether this is a forked child, where the session is the parent's."""
+        """Whether this is a forked child, where the handle is the parent's."""
         return os.getpid() != self._process
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"{self._what} is closed", lib.WEFT_E_STATE, "state")
 
     def __enter__(self) -> Any:
         if self.foreign():  # before the lock, which another thread of the parent may have held at the fork
@@ -54,8 +61,9 @@ class Handle:
             )
         _stay()
         with self._lock:
-            if self._closed:
-                raise ClosedError(f"{self._what} is closed", lib.WEFT_E_STATE, "state")
+            self._check_open()
+            if self._alone and not self._is_free():
+                raise failure(lib.WEFT_E_STATE, f"{self._what}: a call on another thread is running; {_ONE}")
             self._users[threading.get_ident()] += 1
         return self._pointer
 
@@ -73,6 +81,41 @@ class Handle:
         does run, because a callback closes the session, is C's to refuse."""
         return all(thread == threading.get_ident() for thread in self._users)
 
+    def close(self, patience: float = 0.0) -> None:
+        """Gives the handle back, once. Waits so long for calls on other threads to end, and raises if they do not."""
+        if self._closed or self.foreign():
+            return
+        with self._lock:
+            if self._closed:
+                return
+            if not self._idle.wait_for(self._is_free, patience):
+                raise failure(lib.WEFT_E_STATE, f"{self._what}: a call on another thread is running; {_AFTER}")
+            if self._alone and self._users:
+                raise failure(lib.WEFT_E_STATE, f"{self._what}: the call that calls back is running; {_AFTER}")
+            self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self._give_back(self._pointer)
+        except Error:
+            self._closed = False
+            raise
+        self._pointer = None
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Error):
+            self.close()
+
+
+class SessionHandle(Handle):
+    """A session's. Calls run beside each other, because C tells which of them may."""
+
+    def __init__(self, pointer: Any, what: str) -> None:
+        super().__init__(pointer, what, lambda session: check(lib.weft_close(session)), alone=False)
+        self._interrupted = False
+        _live.add(self)
+
     def interrupt(self) -> None:
         """Ends the wait that runs, or else the next one: C ends its slice, and the mark says that this is all."""
         with self as session:
@@ -83,27 +126,6 @@ class Handle:
         """Whether interrupt() was called, and no wait ended by that so far."""
         was, self._interrupted = self._interrupted, False
         return was
-
-    def close(self, patience: float = 0.0) -> None:
-        """Closes the session, once. Waits so long for calls on other threads to end, and raises if they do not."""
-        if self._closed or self.foreign():
-            return
-        with self._lock:
-            if self._closed:
-                return
-            if not self._idle.wait_for(self._is_free, patience):
-                raise failure(
-                    lib.WEFT_E_STATE, f"{self._what}: a call on another thread is running; close after it returns"
-                )
-            self._closed = True
-        self._end()
-
-    def _end(self) -> None:
-        try:
-            check(lib.weft_close(self._pointer))
-        except Error:
-            self._closed = False
-            raise
 
 
 @atexit.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,27 @@ from . import _declarations, errors
 
 ffi: Any = cffi.FFI()
 ffi.cdef(_declarations.DECLARATIONS)
+
+
+class _Fork:
+    """Has a forked child find cffi's lock free: a thread that asks for a name of C for the first time holds the lock,
+    and in the child nobody would ever release it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self._mine = threading.local()
+        os.register_at_fork(before=self._take, after_in_parent=self._give, after_in_child=self._give)
+
+    def _take(self) -> None:
+        # A handler of a signal that forks may have cut into this thread's own asking.
+        self._mine.held = self._lock.acquire(timeout=1)
+
+    def _give(self) -> None:
+        if self._mine.held:
+            self._lock.release()
+
+
+_fork = _Fork(ffi._lock) if hasattr(ffi, "_lock") else None
 
 
 def _loader_name() -> str:

@@ -10,7 +10,7 @@ from typing import Any, AsyncIterator, Callable, Iterator, Optional, Sequence, T
 from . import _binding, _dtypes, _records, _wait
 from ._aside import aside
 from ._callbacks import Carrier, log_callback
-from ._handle import Handle
+from ._handle import SessionHandle
 from ._layout import Layout
 from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Event, Peer, Stats, Version
@@ -90,7 +90,7 @@ class Session:
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
-        self._handle = Handle(self._open(open_, _options(self._on_line, slices, sources, values)), what)
+        self._handle = SessionHandle(self._open(open_, _options(self._on_line, slices, sources, values)), what)
 
     def _open(self, open_: Callable[[Any, Any, Any, Any], int], given: tuple[Any, list[Any]]) -> Any:
         out = ffi.new("weft_session **")

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Union
 
 from . import _binding, _records, _wait
 from ._callbacks import Carrier, fault_callback
+from ._handle import Handle
 from ._layout import Layout, Named, mapping_of
 from ._library import NULL, check, ffi, lib, sized
 from ._records import Fault, Moved, Stored, Update, Version
 from ._update import Progress, worked
-from .errors import ClosedError
 
 Which = Union[int, Version]
 _LOOK_MS = 1000  # Ctrl-C ends a wait for a folder at once, and one for an object server after so long
@@ -53,31 +53,25 @@ class Store:
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, create: bool = False, anchors: int = 0) -> None:
-        self._pointer: Any = NULL
         options, out = sized("weft_store_options"), ffi.new("weft_store **")
         options.create, options.anchors = create, anchors
         check(lib.weft_store_open(os.fsencode(folder), options, out))
-        self._pointer = out[0]
-
-    def _here(self) -> Any:
-        if self._pointer == NULL:
-            raise ClosedError("the store is closed", lib.WEFT_E_STATE, "state")
-        return self._pointer
+        self._handle = Handle(out[0], "the store", lib.weft_store_close)
 
     def refresh(self) -> None:
         """Looks for what others wrote since."""
-        check(lib.weft_store_refresh(self._here()))
+        with self._handle as store:
+            check(lib.weft_store_refresh(store))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Refreshes the store until it has other files than before; False: none came in `timeout` seconds. A folder tells
         at once what is written on this host, and all else is looked at after up to a second."""
         deadline = _wait.Deadline(timeout)
         while True:
-            status = lib.weft_store_wait(self._here(), deadline.slice(_LOOK_MS))
+            with self._handle as store:
+                status = check(lib.weft_store_wait(store, deadline.slice(_LOOK_MS)))
             if status == lib.WEFT_OK:
                 return True
-            if status != lib.WEFT_AGAIN:
-                check(status)
             if deadline.passed():
                 return False
 
@@ -85,29 +79,33 @@ class Store:
         """Has the store be that of one process of many: a version is there as soon as the sources that the boxes need have
         written it. `layout` is the whole model's."""
         slices = boxes.slices
-        check(lib.weft_store_view(self._here(), layout._pointer, ffi.from_buffer("weft_slice[]", slices), len(slices)))
+        with self._handle as store:
+            check(lib.weft_store_view(store, layout._pointer, ffi.from_buffer("weft_slice[]", slices), len(slices)))
 
     @property
     def versions(self) -> list[Stored]:
         """The versions by run and number, rising."""
         count = ffi.new("size_t *")
-        check(lib.weft_store_list(self._here(), NULL, 0, count))
-        out = ffi.new("weft_store_entry[]", max(1, count[0]))
-        check(lib.weft_store_list(self._here(), out, count[0], count))
+        with self._handle as store:
+            check(lib.weft_store_list(store, NULL, 0, count))
+            out = ffi.new("weft_store_entry[]", max(1, count[0]))
+            check(lib.weft_store_list(store, out, count[0], count))
         return [_records.stored_of(out[i]) for i in range(count[0])]
 
     def layout(self, which: Which) -> Layout:
         """The layout of a version."""
         out = ffi.new("weft_layout **")
-        check(lib.weft_store_layout(self._here(), _label(which), out))
-        return Layout._of_pointer(ffi.gc(out[0], lib.weft_layout_free), self)
+        with self._handle as store:
+            check(lib.weft_store_layout(store, _label(which), out))
+        return Layout._of_pointer(ffi.gc(out[0], lib.weft_layout_free))
 
     def attachment(self, which: Which) -> bytes | None:
         """The attachment of a version, or None."""
         version, count = _label(which), ffi.new("uint64_t *")
-        check(lib.weft_store_attachment(self._here(), version, NULL, 0, count))
-        room = ffi.new("char[]", max(1, count[0]))
-        check(lib.weft_store_attachment(self._here(), version, room, count[0], count))
+        with self._handle as store:
+            check(lib.weft_store_attachment(store, version, NULL, 0, count))
+            room = ffi.new("char[]", max(1, count[0]))
+            check(lib.weft_store_attachment(store, version, room, count[0], count))
         return bytes(ffi.buffer(room, count[0])) if count[0] else None
 
     def apply(self, named: Named | _binding.Blocks, which: Which, *, layout: Layout | None = None, threads: int = 0,
@@ -126,9 +124,10 @@ class Store:
         function, pointer = lib.weft_store_apply_blocks if blocks else lib.weft_store_apply, layout._pointer
 
         def call(sink: Any, work: Any) -> int:
-            return int(function(self._here(), version, pointer, bound.c, bound.count, work, info))
+            return int(function(store, version, pointer, bound.c, bound.count, work, info))
 
-        worked(call, threads, progress)
+        with self._handle as store:
+            worked(call, threads, progress)
         return _records.moved_of(info)
 
     def put(self, named: Named, number: int, *, base: Named | None = None, attachment: Any = None,
@@ -154,10 +153,12 @@ class Store:
 
         def call(sink: Any, work: Any) -> int:
             old, count = (NULL, 0) if before is None else (before.c, before.count)
-            return int(lib.weft_store_put(self._here(), layout._pointer, old, count, after.c, after.count, options,
-                                          work, info))  # fmt: skip
+            return int(
+                lib.weft_store_put(store, layout._pointer, old, count, after.c, after.count, options, work, info)
+            )
 
-        worked(call, threads, progress)
+        with self._handle as store:
+            worked(call, threads, progress)
         return _records.update_of(info)
 
     def check(self, *, threads: int = 0, progress: Progress | None = None) -> list[Fault]:
@@ -166,9 +167,10 @@ class Store:
         report = fault_callback(carrier, lambda fault: found.append(_records.fault_of(fault)))
 
         def call(sink: Any, work: Any) -> int:
-            return int(lib.weft_store_check(self._here(), work, report, NULL, count))
+            return int(lib.weft_store_check(store, work, report, NULL, count))
 
-        worked(call, threads, progress)
+        with self._handle as store:
+            worked(call, threads, progress)
         return found
 
     def trim(self, keep: Kept) -> int:
@@ -177,12 +179,13 @@ class Store:
         bounds, removed = sized("weft_store_keep"), ffi.new("uint64_t *")
         for name, value in keep._asdict().items():
             setattr(bounds, name, value)
-        check(lib.weft_store_trim(self._here(), bounds, removed))
+        with self._handle as store:
+            check(lib.weft_store_trim(store, bounds, removed))
         return int(removed[0])
 
     def close(self) -> None:
-        pointer, self._pointer = self._pointer, NULL
-        lib.weft_store_close(pointer)
+        """Gives the folder back. A second call does nothing. CallError: a call runs, and nothing was closed."""
+        self._handle.close()
 
     def __enter__(self) -> Store:
         return self
@@ -190,9 +193,5 @@ class Store:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", NULL) != NULL:
-            self.close()
-
     def __repr__(self) -> str:
-        return "<Store, closed>" if self._pointer == NULL else f"<Store of {len(self.versions)} versions>"
+        return "<Store, closed>" if self._handle.closed else f"<Store of {len(self.versions)} versions>"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from functools import partial
 from typing import Any, BinaryIO, Callable, Iterable, NamedTuple, Union
 
 from . import _binding, _records, _wait
 from ._callbacks import Carrier, sink_of, work_of
+from ._handle import Handle
 from ._layout import Layout, Named, mapping_of
 from ._library import NULL, check, ffi, lib, sized
 from ._records import Applied, Header, Update
-from .errors import ClosedError
 
 Progress = Callable[[int, int], Any]
 Target = Union[str, "os.PathLike[str]", BinaryIO]
@@ -101,14 +103,16 @@ def merge(updates: Iterable[UpdateFile], to: Target, *, layout: Layout | None = 
         layout = Layout(given)
     old = None if given is None else _binding.bind(layout, given, False)  # type: ignore[arg-type]
     word = NULL if level is None else ffi.new("char[]", level.encode())
-    info, pointers = sized("weft_update_info"), ffi.new("weft_update_file *[]", [file._here() for file in files])
+    info = sized("weft_update_info")
 
     def call(sink: Any, work: Any) -> int:
         where = NULL if layout is None else layout._pointer
         pieces, count = (NULL, 0) if old is None else (old.c, old.count)
         return int(lib.weft_update_merge(pointers, len(files), where, pieces, count, word, work, sink, info))
 
-    _written(to, lambda file: worked(call, threads, progress, to=file))
+    with contextlib.ExitStack() as calls:
+        pointers = ffi.new("weft_update_file *[]", [calls.enter_context(file._handle) for file in files])
+        _written(to, lambda file: worked(call, threads, progress, to=file))
     return _records.update_of(info)
 
 
@@ -123,6 +127,11 @@ def digest(named: Named, *, layout: Layout | None = None, threads: int = 0, prog
 
     worked(call, threads, progress)
     return int(root[0])
+
+
+def _closed(keep: Any, pointer: Any) -> None:
+    """Closes a file of C. `keep` is what C reads from until then."""
+    lib.weft_update_close(pointer)
 
 
 class UpdateFile:
@@ -144,14 +153,14 @@ class UpdateFile:
 
     def __init__(self, source: str | os.PathLike[str] | Any) -> None:
         out = ffi.new("weft_update_file **")
-        self._pointer: Any = NULL
-        self._carrier = Carrier()
         self._keep: Any = None
         if isinstance(source, (str, os.PathLike)):
             check(lib.weft_update_open_path(os.fsencode(source), out))
         else:
             check(lib.weft_update_open(self._source(source), out))
-        self._pointer = out[0]
+        # Layouts of the file lie in its memory, which lives until the last of them is gone.
+        pointer = ffi.gc(out[0], partial(_closed, self._keep))
+        self._handle = Handle(pointer, "the update file", lambda pointer: None)
         self.header: Header = self._describe()
 
     def _source(self, data: Any) -> Any:
@@ -168,29 +177,27 @@ class UpdateFile:
         self._keep = (held, read)
         return ffi.new("weft_source *", {"user": NULL, "read": read, "bytes": len(held)})
 
-    def _here(self) -> Any:
-        if self._pointer == NULL:
-            raise ClosedError("the update file is closed", lib.WEFT_E_STATE, "state")
-        return self._pointer
-
     def _describe(self) -> Header:
         out = sized("weft_update_header")
-        check(lib.weft_update_describe(self._here(), out))
+        with self._handle as update:
+            check(lib.weft_update_describe(update, out))
         return _records.header_of(out)
 
     @property
     def layout(self) -> Layout:
         """The layout that the file carries. Without names in the file the tensors are called "#0", "#1" and so on."""
         out, named = ffi.new("const weft_layout **"), ffi.new("int *")
-        check(lib.weft_update_layout(self._here(), out, named))
-        return Layout._of_pointer(ffi.cast("weft_layout *", out[0]), self)
+        with self._handle as update:
+            check(lib.weft_update_layout(update, out, named))
+            return Layout._of_pointer(ffi.cast("weft_layout *", out[0]), update)
 
     @property
     def attachment(self) -> bytes | None:
         """The attachment, or None."""
         count = ffi.new("uint64_t *")
         room = ffi.new("char[]", max(1, self.header.attachment_bytes))
-        check(lib.weft_update_attachment(self._here(), room, self.header.attachment_bytes, count))
+        with self._handle as update:
+            check(lib.weft_update_attachment(update, room, self.header.attachment_bytes, count))
         return bytes(ffi.buffer(room, count[0])) if count[0] else None
 
     def changes(self, named: Named | None = None, layout: Layout | None = None) -> list[Changes]:
@@ -199,7 +206,8 @@ class UpdateFile:
         bound = None if named is None else _binding.bind(layout, mapping_of(named), False)
         out, exact = ffi.new("weft_update_tensor[]", len(layout)), ffi.new("int *")
         pieces, count = (NULL, 0) if bound is None else (bound.c, bound.count)
-        check(lib.weft_update_tensors(self._here(), layout._pointer, pieces, count, out, exact))
+        with self._handle as update:
+            check(lib.weft_update_tensors(update, layout._pointer, pieces, count, out, exact))
         return [Changes(spec.name, c.changed, c.bytes, bool(exact[0])) for spec, c in zip(layout.tensors, out)]
 
     def apply(self, named: Named, *, layout: Layout | None = None, threads: int = 0, memory: int = 0,
@@ -211,9 +219,10 @@ class UpdateFile:
         bound, info = _binding.bind(layout, given, True), sized("weft_apply_info")
 
         def call(sink: Any, work: Any) -> int:
-            return int(lib.weft_update_apply(self._here(), layout._pointer, bound.c, bound.count, work, info))
+            return int(lib.weft_update_apply(update, layout._pointer, bound.c, bound.count, work, info))
 
-        worked(call, threads, progress, memory)
+        with self._handle as update:
+            worked(call, threads, progress, memory)
         return _records.applied_of(info)
 
     def invert(self, to: Target, *, base: Named | None = None, layout: Layout | None = None, level: str | None = None,
@@ -230,9 +239,10 @@ class UpdateFile:
         def call(sink: Any, work: Any) -> int:
             where = NULL if layout is None else layout._pointer
             pieces, count = (NULL, 0) if old is None else (old.c, old.count)
-            return int(lib.weft_update_invert(self._here(), where, pieces, count, word, data, size, work, sink, info))
+            return int(lib.weft_update_invert(update, where, pieces, count, word, data, size, work, sink, info))
 
-        _written(to, lambda file: worked(call, threads, progress, to=file))
+        with self._handle as update:
+            _written(to, lambda file: worked(call, threads, progress, to=file))
         return _records.update_of(info)
 
     def rewrite(self, named: Named, to: Target, *, layout: Layout | None = None, threads: int = 0,
@@ -243,15 +253,15 @@ class UpdateFile:
         bound, info = _binding.bind(layout, given, False), sized("weft_apply_info")
 
         def call(sink: Any, work: Any) -> int:
-            return int(lib.weft_update_rewrite(self._here(), layout._pointer, bound.c, bound.count, work, sink, info))
+            return int(lib.weft_update_rewrite(update, layout._pointer, bound.c, bound.count, work, sink, info))
 
-        _written(to, lambda file: worked(call, threads, progress, to=file))
+        with self._handle as update:
+            _written(to, lambda file: worked(call, threads, progress, to=file))
         return _records.applied_of(info)
 
     def close(self) -> None:
-        pointer, self._pointer = self._pointer, NULL
-        lib.weft_update_close(pointer)
-        self._keep = None
+        """Closes the file. A second call does nothing. CallError: a call runs, and nothing was closed."""
+        self._handle.close()
 
     def __enter__(self) -> UpdateFile:
         return self
@@ -259,11 +269,7 @@ class UpdateFile:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", NULL) != NULL:
-            self.close()
-
     def __repr__(self) -> str:
-        if self._pointer == NULL:
+        if self._handle.closed:
             return "<UpdateFile, closed>"
         return f"<UpdateFile {self.header.base.number} to {self.header.target.number}, {self.header.bytes} bytes>"
