@@ -9,6 +9,7 @@ import tempfile
 import build
 import mutants
 import mutate
+import planted
 
 SAMPLE = """/* a < b */
 #define MORE(a) ((a) + 1)
@@ -94,6 +95,24 @@ def check_choice(wrong):
         wrong.append("the choice does not follow from the seed")
 
 
+def check_planted(wrong):
+    """Each bug that was planted by hand fits its file, and names a test that is there."""
+    bugs = planted.read_all()
+    for bug in bugs:
+        try:
+            if bug.text(mutate.read(bug.file)) == mutate.read(bug.file):
+                wrong.append(f"planted/{bug.room}.txt: {bug.file}: nothing changes: {bug.promise}")
+        except (ValueError, OSError) as error:
+            wrong.append(f"planted/{bug.room}.txt: {error}")
+        if not os.path.isfile(planted.test_source(bug.test)):
+            wrong.append(f"planted/{bug.room}.txt: no {planted.test_source(bug.test)}")
+    twice = {bug for bug in bugs if bugs.count(bug) > 1}
+    wrong += [f"planted twice: {bug.file}: {bug.promise}" for bug in twice]
+    block = planted.block_read("r", "f.c\n! one\n! two\n= unit.t\n- a  b\n- c\n+ d\n- e\n")
+    if block.text("x a b\n  c y e") != "x d y " or block.promise != "one two":
+        wrong.append("a block is read otherwise than it is written")
+
+
 def check_table(wrong):
     """What is known of these sources is taken up, and nothing of others."""
     row = dict.fromkeys(mutate.COLUMNS, "x")
@@ -111,6 +130,7 @@ def main():
     check_sample(wrong)
     check_sources(wrong)
     check_choice(wrong)
+    check_planted(wrong)
     check_table(wrong)
     print("\n".join(wrong) or "mutants: as promised")
     return int(bool(wrong))

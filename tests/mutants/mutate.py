@@ -2,6 +2,7 @@
 """Plants small bugs in core, one at a time, and sees each caught by the tests. For the long tier.
 
     mutate.py [--seed N] [--count N] [--files PATTERN...] [--jobs N] [--bar PERCENT]
+    mutate.py --planted [ROOM...] | --changed
 
 Each bug is compiled into a copy of the library in build-mutation/. The tests that run its line are run, the quickest
 first, until one fails. A test's limit is five times its own time and two seconds. A mutant with a verdict is not tried
@@ -13,7 +14,10 @@ Which mutants are drawn depends on their own text, so a change of the sources dr
 `.ci/run --full` plants 40 and wants 90 percent of them. The long run, which plants 300 and wants 95 percent, is started
 by hand.
 
-Exit: 0, 1 (fewer than --bar percent were caught), 2 (something is wrong with the build)."""
+--planted plays the bugs that were planted by hand (planted.py): each must fail the one test that it names. --changed plays
+those of rooms that are not as they were when all of their bugs were caught (planted/played.tsv).
+
+Exit: 0, 1 (fewer than --bar percent were caught, or a bug that was planted by hand was not), 2 (something is wrong with the build)."""
 import argparse
 import concurrent.futures
 import fnmatch
@@ -22,15 +26,18 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import time
 
 import build
 import cover
 import mutants
+import planted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLUMNS = ("file", "line", "function", "kind", "old", "new", "verdict", "by", "seconds")
+PLANTED_LIMIT = 60 # s, of a test that is to notice a bug at once
 CAUGHT, SURVIVED, EQUAL, BROKEN = "caught", "survived", "equal", "no build"
 
 
@@ -118,15 +125,11 @@ class Table:
                 file.write("\t".join(str(row[name]) for name in COLUMNS) + "\n")
 
 
-class Trial:
-    """Tries mutants: everything that they share."""
+class Bench:
+    """Compiles files with bugs, and runs tests on the library that has them."""
 
-    def __init__(self, known, files, table, longest):
+    def __init__(self):
         self.compilers = build.compilers()
-        self.map = cover.Map(known, files)
-        self.table = table
-        self.known = known
-        self.longest = longest
         self.tests = {test.name: test for test in build.tests()}
         self.sound = os.path.join(build.FOLDER, build.LIBRARY)
         self.lock = threading.Lock()
@@ -147,6 +150,41 @@ class Trial:
                     self.objects[file] = there.read()
             return self.objects[file]
 
+    def linked(self, folder, file, text):
+        """(the library with this text, None), or (None, why there is none)."""
+        sound = self.original(folder, file)
+        made = self.compiled(folder, file, text)
+        if not made:
+            return None, BROKEN
+        with open(made, "rb") as there:
+            if there.read() == sound:
+                return None, EQUAL
+        library = os.path.join(folder, build.LIBRARY)
+        build.link({file: made}, library)
+        return library, None
+
+    def fails(self, name, library, limit):
+        """How it fails with this library, and not with the sound one, or None."""
+        for _ in range(3):
+            said, _ = cover.run_test(self.tests[name], library, limit)
+            if said is None:
+                return None
+            sound, _ = cover.run_test(self.tests[name], self.sound, limit)
+            if sound is None:
+                return said
+        return None # the machine is busy, or the test is at fault: it says nothing
+
+
+class Trial(Bench):
+    """Tries mutants that were drawn: everything that they share."""
+
+    def __init__(self, known, files, table, longest):
+        super().__init__()
+        self.map = cover.Map(known, files)
+        self.table = table
+        self.known = known
+        self.longest = longest
+
     def order(self, mutant):
         """Those that bear the file's name come first among the quick ones."""
         stem = os.path.basename(mutant.file)[:-2].split("_")[0]
@@ -158,32 +196,13 @@ class Trial:
         found = sorted(self.map.tests_of(mutant.file, mutant.line), key=cost)
         return [name for name in found if self.known[name]["seconds"] <= self.longest], len(found)
 
-    def fails(self, name, library):
-        """How it fails with this library, and not with the sound one, or None."""
-        limit = 5 * self.known[name]["seconds"] + 2
-        for _ in range(3):
-            said, _ = cover.run_test(self.tests[name], library, limit)
-            if said is None:
-                return None
-            sound, _ = cover.run_test(self.tests[name], self.sound, limit)
-            if sound is None:
-                return said
-        return None # the machine is busy, or the test is at fault: it says nothing
-
     def verdict(self, mutant, folder):
-        text = read(mutant.file)
-        sound = self.original(folder, mutant.file)
-        made = self.compiled(folder, mutant.file, mutants.planted(text, mutant))
-        if not made:
-            return BROKEN, ""
-        with open(made, "rb") as there:
-            if there.read() == sound:
-                return EQUAL, ""
-        library = os.path.join(folder, build.LIBRARY)
-        build.link({mutant.file: made}, library)
+        library, reason = self.linked(folder, mutant.file, mutants.planted(read(mutant.file), mutant))
+        if reason:
+            return reason, ""
         tests, all_tests = self.order(mutant)
         for name in tests:
-            said = self.fails(name, library)
+            said = self.fails(name, library, 5 * self.known[name]["seconds"] + 2)
             if said:
                 return CAUGHT, f"{name} ({said})"
         return SURVIVED, f"{len(tests)} of {all_tests} tests" if all_tests else "no test runs it"
@@ -224,6 +243,28 @@ def summary(chosen, table, bar):
     return share >= bar
 
 
+def play(bugs, jobs):
+    """Plays bugs that were planted by hand. Whether all were caught."""
+    build.configure(os.cpu_count(), {bug.test for bug in bugs})
+    bench, lost = Bench(), []
+
+    def one(numbered):
+        number, bug = numbered
+        with tempfile.TemporaryDirectory(prefix=f"mutant-{number}-", dir=build.FOLDER) as folder:
+            library, verdict = bench.linked(folder, bug.file, bug.text(read(bug.file)))
+            said = library and bench.fails(bug.test, library, PLANTED_LIMIT)
+        return bug, verdict or (CAUGHT if said else SURVIVED), said
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for bug, verdict, said in pool.map(one, enumerate(bugs)):
+            say(f"{verdict:8} {bug.file}: {bug.promise} ({bug.test}{': ' + said if said else ''})")
+            if verdict != CAUGHT:
+                lost.append(bug)
+    planted.note({bug.room for bug in bugs} - {bug.room for bug in lost})
+    say(f"{len(bugs)} bugs planted by hand: {len(bugs) - len(lost)} caught")
+    return not lost
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
@@ -236,7 +277,13 @@ def main():
     parser.add_argument("--again", action="store_true", help="try survivors again that were not judged")
     parser.add_argument("--list", action="store_true", help="only say which mutants are chosen")
     parser.add_argument("--counts", action="store_true", help="only say what is known")
+    parser.add_argument("--planted", nargs="*", metavar="ROOM", help="play the bugs that were planted by hand")
+    parser.add_argument("--changed", action="store_true", help="play those of rooms that changed")
     args = parser.parse_args()
+    if args.changed or args.planted is not None:
+        bugs = planted.read_all()
+        bugs = planted.changed(bugs) if args.changed else [b for b in bugs if not args.planted or b.room in args.planted]
+        return 0 if not bugs or play(bugs, args.jobs) else 1
     files = sources(args.files)
     if not files:
         parser.error(f"no source file is called {' or '.join(args.files)}")
