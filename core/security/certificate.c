@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/bytes.h"
 #include "base/status.h"
 
 /* Nobody is asked at a terminal for the password of a key. */
@@ -22,6 +23,21 @@ bool weft_certificate_has(const weft_openssl *lib, X509 *certificate, const char
 {
     return lib->X509_check_host(certificate, name, 0,
                                 X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+}
+
+void weft_certificate_name(const weft_openssl *lib, X509 *certificate, char name[WEFT_SITE_NAME])
+{
+    GENERAL_NAMES *names = lib->X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    const int count = names ? lib->OPENSSL_sk_num((const OPENSSL_STACK *)names) : 0;
+    snprintf(name, WEFT_SITE_NAME, "?");
+    for (int i = count - 1; i >= 0; i--) {
+        const GENERAL_NAME *one = lib->OPENSSL_sk_value((const OPENSSL_STACK *)names, i);
+        if (one->type == GEN_DNS)
+            snprintf(name, WEFT_SITE_NAME, "%.*s", lib->ASN1_STRING_length(one->d.dNSName),
+                     (const char *)lib->ASN1_STRING_get0_data(one->d.dNSName));
+    }
+    lib->GENERAL_NAMES_free(names);
+    weft_bytes_clean(name);
 }
 
 static void print_day(const weft_openssl *lib, const ASN1_TIME *time, char text[32])

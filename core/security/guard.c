@@ -19,6 +19,8 @@ static void settle(const weft_openssl *lib, SSL_CTX *context)
 {
     const long modes = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER;
     lib->SSL_CTX_ctrl(context, SSL_CTRL_MODE, modes, NULL);
+    lib->SSL_CTX_ctrl(context, SSL_CTRL_CLEAR_MODE, SSL_MODE_AUTO_RETRY, NULL); /* a read ends with a message of tls */
+    lib->SSL_CTX_set_msg_callback(context, weft_seal_hear);
     lib->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
     lib->SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                           SSL_OP_IGNORE_UNEXPECTED_EOF);

@@ -33,8 +33,11 @@ struct weft_guard {
 struct weft_seal {
     weft_guard *guard;
     SSL *ssl;
-    BIO *socket;  /* of `ssl`; counts what came */
-    bool answers; /* this end was dialed */
+    BIO *bio; /* of `ssl`; counts what came */
+    weft_socket socket;
+    uint64_t turn; /* bytes that a turn of reads may take off the socket */
+    uint64_t said; /* messages of tls itself that came after the proof */
+    bool answers;  /* this end was dialed */
     bool proved;
     bool heard;                                  /* bytes came since */
     char to[WEFT_SITE_NAME];                     /* dialing: name that the other end must have */
@@ -49,6 +52,8 @@ struct weft_seal {
 weft_status weft_certificate_load(weft_guard *guard, SSL_CTX *context);
 /* True if a certificate has this DNS name among its alternative names. */
 bool weft_certificate_has(const weft_openssl *lib, X509 *certificate, const char *name);
+/* Writes the first of these names, cut to fit; "?" if there is none. */
+void weft_certificate_name(const weft_openssl *lib, X509 *certificate, char name[WEFT_SITE_NAME]);
 
 /* ---- shared.c: keys as OpenSSL asks for them */
 /* Installs the callbacks in a context. */
@@ -57,6 +62,10 @@ void weft_shared_install(weft_guard *guard, SSL_CTX *context);
 weft_status weft_shared_check(weft_guard *guard, const weft_site_peer *peer);
 /* Overwrites the copy of the key that OpenSSL keeps with a connection. */
 void weft_shared_forget(weft_seal *seal);
+
+/* ---- seal.c */
+/* Counts messages of tls, as OpenSSL calls it for each one. */
+void weft_seal_hear(int writes, int version, int type, const void *bytes, size_t count, SSL *ssl, void *argument);
 
 /* ---- guard.c */
 /* The context for a new connection, made anew if files have changed. NULL: a file is bad, as the last error says. */

@@ -46,13 +46,7 @@ static bool find_calls(void *handle, const char *library, const call *calls, siz
     return true;
 }
 
-/* ---- the socket: its descriptor is the BIO's data, because SSL_set_fd would write by write(2), which may raise
- * SIGPIPE */
-
-static int descriptor_of(BIO *bio)
-{
-    return (int)(intptr_t)opened.BIO_get_data(bio) - 1;
-}
+/* ---- the socket, whose weft_socket is the BIO's data. SSL_set_fd would write by write(2), which may raise SIGPIPE. */
 
 static int pass(BIO *bio, ssize_t moved, int retry)
 {
@@ -64,12 +58,20 @@ static int pass(BIO *bio, ssize_t moved, int retry)
 
 static int socket_read(BIO *bio, char *data, int bytes)
 {
-    return pass(bio, recv(descriptor_of(bio), data, (size_t)bytes, MSG_DONTWAIT), BIO_FLAGS_READ);
+    weft_socket *from = opened.BIO_get_data(bio);
+    ssize_t got = -1;
+    errno = EAGAIN;
+    if (from->room > 0)
+        got = recv(from->fd, data, (size_t)bytes, MSG_DONTWAIT);
+    const uint64_t cost = WEFT_SOCKET_READ + (got > 0 ? (uint64_t)got : 0);
+    from->room -= cost < from->room ? cost : from->room;
+    return pass(bio, got, BIO_FLAGS_READ);
 }
 
 static int socket_write(BIO *bio, const char *data, int bytes)
 {
-    return pass(bio, send(descriptor_of(bio), data, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+    const weft_socket *to = opened.BIO_get_data(bio);
+    return pass(bio, send(to->fd, data, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL), BIO_FLAGS_WRITE);
 }
 
 static long socket_control(BIO *bio, int command, long number, void *pointer)

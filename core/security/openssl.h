@@ -23,6 +23,7 @@
     CALL(SSL_CTX_set_num_tickets)                                                                                      \
     CALL(SSL_CTX_set_security_level)                                                                                   \
     CALL(SSL_CTX_set_verify)                                                                                           \
+    CALL(SSL_CTX_set_msg_callback)                                                                                     \
     CALL(SSL_CTX_set_ciphersuites)                                                                                     \
     CALL(SSL_CTX_set_psk_find_session_callback)                                                                        \
     CALL(SSL_CTX_set_psk_use_session_callback)                                                                         \
@@ -84,6 +85,12 @@
     CALL(BIO_new_mem_buf)                                                                                              \
     CALL(PEM_read_bio_PrivateKey)                                                                                      \
     CALL(EVP_PKEY_free)                                                                                                \
+    CALL(X509_get_ext_d2i)                                                                                             \
+    CALL(OPENSSL_sk_num)                                                                                               \
+    CALL(OPENSSL_sk_value)                                                                                             \
+    CALL(ASN1_STRING_get0_data)                                                                                        \
+    CALL(ASN1_STRING_length)                                                                                           \
+    CALL(GENERAL_NAMES_free)                                                                                           \
     CALL(X509_check_host)                                                                                              \
     CALL(X509_check_private_key)                                                                                       \
     CALL(X509_free)                                                                                                    \
@@ -92,6 +99,16 @@
     CALL(X509_cmp_current_time)                                                                                        \
     CALL(X509_verify_cert_error_string)                                                                                \
     CALL(ASN1_TIME_to_tm)
+
+/* What a BIO of method `socket` reads and writes. Its reads count, because OpenSSL reads on inside one call for as long
+ * as records come that bring nothing. */
+typedef struct weft_socket {
+    int fd;
+    uint64_t room; /* bytes that may still be read in this turn; each read costs WEFT_SOCKET_READ more; 0: none now */
+} weft_socket;
+
+#define WEFT_SOCKET_READ                                                                                               \
+    256u /* what a read costs beside its bytes, because a record of one byte takes as long as many */
 
 #define WEFT_OPENSSL_MEMBER(name) __typeof__(&(name)) name;
 

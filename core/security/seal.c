@@ -13,6 +13,11 @@
 #define RECORD_LEAST 20 /* the first bytes that a record of TLS may have */
 #define RECORD_MOST  23
 #define WRITE_MOST   (16u << 10) /* bytes of a record */
+#define TURN         (64u << 10) /* bytes of a turn of reads: some records */
+/* Messages of tls that come after the proof. An end of weft sends none. A later one may renew its keys, as AES-GCM asks
+ * for after some hundred GB. */
+#define SAID_MOST 4u
+#define SAID_EACH 34 /* one more for each 1 << 34 bytes */
 
 /* ---- begin and end */
 
@@ -26,10 +31,12 @@ static weft_status attach(weft_seal *seal, SSL_CTX *context, int fd)
             lib->BIO_free(bio);
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory for a connection by tls");
     }
-    lib->BIO_set_data(bio, (void *)((intptr_t)fd + 1));
+    seal->socket = (weft_socket){fd, TURN};
+    seal->turn = TURN;
+    lib->BIO_set_data(bio, &seal->socket);
     lib->BIO_set_init(bio, 1);
     lib->SSL_set_bio(seal->ssl, bio, bio);
-    seal->socket = bio;
+    seal->bio = bio;
     if (seal->answers) {
         lib->SSL_set_accept_state(seal->ssl);
         return WEFT_OK;
@@ -123,8 +130,9 @@ weft_status weft_seal_step(weft_seal *seal)
     const weft_openssl *lib = seal->guard->lib;
     lib->ERR_clear_error();
     errno = 0;
+    seal->socket.room = TURN;
     const int result = lib->SSL_do_handshake(seal->ssl);
-    if (seal->answers && lib->BIO_number_read(seal->socket) > seal->guard->site->guests.bytes)
+    if (seal->answers && lib->BIO_number_read(seal->bio) > seal->guard->site->guests.bytes)
         return weft_fail_quiet(WEFT_E_REFUSED, "it sent more than guest_bytes (%llu) before it proved a name",
                                (unsigned long long)seal->guard->site->guests.bytes);
     if (result != 1)
@@ -155,6 +163,35 @@ bool weft_seal_proves(const weft_seal *seal, const char *name)
 
 /* ---- bytes */
 
+void weft_seal_widen(weft_seal *seal, uint64_t turn)
+{
+    seal->turn = turn;
+}
+
+void weft_seal_hear(int writes, int version, int type, const void *bytes, size_t count, SSL *ssl, void *argument)
+{
+    weft_seal *seal = weft_openssl_here()->SSL_get_ex_data(ssl, 0);
+    (void)version;
+    (void)bytes;
+    (void)count;
+    (void)argument;
+    seal->said += !writes && type == SSL3_RT_HANDSHAKE && seal->proved;
+}
+
+/* Ends a connection that keeps this end busy with tls. */
+static weft_status refuse_words(const weft_seal *seal)
+{
+    const weft_openssl *lib = seal->guard->lib;
+    char name[WEFT_SITE_NAME];
+    snprintf(name, sizeof name, "%s", seal->answers ? seal->name : seal->to);
+    if (seal->answers && seal->certificate)
+        weft_certificate_name(lib, seal->certificate, name);
+    return weft_fail_quiet(WEFT_E_PROTOCOL,
+                           "%s sent %llu messages of tls after its proof, and no end of weft sends more than %u", name,
+                           (unsigned long long)seal->said, SAID_MOST);
+}
+
+/* A read that brings nothing ends a turn, because whoever reads then waits until the socket is readable. */
 weft_status weft_seal_read(weft_seal *seal, void *data, uint64_t bytes, uint64_t *moved)
 {
     const weft_openssl *lib = seal->guard->lib;
@@ -162,7 +199,10 @@ weft_status weft_seal_read(weft_seal *seal, void *data, uint64_t bytes, uint64_t
     lib->ERR_clear_error();
     errno = 0;
     const int got = lib->SSL_read(seal->ssl, data, bytes < INT32_MAX ? (int)bytes : INT32_MAX);
+    if (seal->said > SAID_MOST + (lib->BIO_number_read(seal->bio) >> SAID_EACH))
+        return refuse_words(seal);
     if (got <= 0) {
+        seal->socket.room = seal->turn;
         weft_status status = weft_reason_decide(seal, got);
         return status == WEFT_AGAIN ? WEFT_OK : status;
     }
@@ -220,6 +260,12 @@ bool weft_seal_wants_write(const weft_seal *seal)
 bool weft_seal_has_more(const weft_seal *seal)
 {
     return !seal;
+}
+
+void weft_seal_widen(weft_seal *seal, uint64_t turn)
+{
+    (void)seal;
+    (void)turn;
 }
 
 weft_status weft_seal_read(weft_seal *seal, void *data, uint64_t bytes, uint64_t *moved)

@@ -27,7 +27,12 @@ bool weft_seal_wants_write(const weft_seal *seal);
 /* True if bytes that came wait in the seal, where poll does not see them. */
 bool weft_seal_has_more(const weft_seal *seal);
 
-/* Moves what can be moved now, `moved` bytes, 0 included. Errors, all quiet: as weft_seal_step. */
+/* Reads are made in turns, because a peer could keep one busy for ever. A turn takes some records off the socket, and
+ * ends with a read that brings nothing, which may come while the socket has more. This gives the turns after the
+ * present one another size in bytes. */
+void weft_seal_widen(weft_seal *seal, uint64_t turn);
+/* Moves what can be moved now, `moved` bytes, 0 included. Errors, all quiet: as weft_seal_step, WEFT_E_PROTOCOL (more
+ * messages of tls came after the proof than any end of weft sends; the text has the name that was proved). */
 weft_status weft_seal_read(weft_seal *seal, void *data, uint64_t bytes, uint64_t *moved);
 weft_status weft_seal_write(weft_seal *seal, const void *data, uint64_t bytes, uint64_t *moved);
 

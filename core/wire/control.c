@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -186,6 +187,8 @@ weft_status weft_control_receive(weft_control *control, uint8_t *data, uint64_t 
         weft_status status = weft_seal_read(control->seal, data, bytes, moved);
         if (status == WEFT_E_REFUSED)
             return weft_control_unproved(control, status);
+        if (status == WEFT_E_PROTOCOL)
+            weft_log(WEFT_LOG_WARN, "connection with %s ended: %s", control->peer, weft_last_error());
         return status == WEFT_OK ? WEFT_OK : lost(control, weft_last_error());
     }
     ssize_t got;

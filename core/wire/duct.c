@@ -12,6 +12,9 @@
  * the way does not forget an idle connection. */
 #define KEEP_S 20
 
+/* Bytes that a read of chunks may take off the connection in a row: several turns of a provider's. */
+#define TURN (UINT64_C(4) << 20)
+
 typedef struct weft_duct {
     weft_pipe pipe; /* first: a pipe's address is its duct's */
     weft_control control;
@@ -44,6 +47,8 @@ static weft_status duct_read(weft_pipe *pipe, void *data, uint64_t bytes, uint64
     weft_duct *duct = (weft_duct *)pipe;
     *moved = 0;
     weft_status status = begin(duct);
+    if (status == WEFT_OK && duct->control.seal)
+        weft_seal_widen(duct->control.seal, TURN);
     if (status == WEFT_OK)
         status = weft_control_receive(&duct->control, data, bytes, moved);
     return status == WEFT_AGAIN ? WEFT_OK : status;

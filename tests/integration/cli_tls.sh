@@ -190,6 +190,14 @@ by() # by FILE: the options of an end with this certificate
     }
     await shown expired 'its certificate is not taken: certificate has expired; .*clock says'
     await shown early 'its certificate is not taken: certificate is not yet valid; .*clock says'
+    # Each k that s_client reads is a KeyUpdate. The line that ends it has the name of its certificate.
+    renews()
+    {
+        for _ in 1 2 3 4 5 6 7 8; do echo k && sleep 0.02; done | openssl s_client -connect "127.0.0.1:$port" \
+            -cert c/a.pem -key c/a.key -CAfile c/ca.pem >s_client.out 2>&1
+        said trainer 'ended: a sent 5 messages of tls after its proof'
+    }
+    await renews
     if [ -e clock.so ]; then
         echo "a clock that is years off is told, at home before the other end's certificate is seen"
         for years in -12 90; do

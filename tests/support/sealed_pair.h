@@ -37,6 +37,15 @@ static inline void make_key(const char *name)
     assert_int_equal(weft_secret_make(in_folder(name), id), WEFT_OK);
 }
 
+static inline void make_keys(void)
+{
+    for (const char *const *name = (const char *const[]){"a", "b", "c", "r", "s", NULL}; *name; name++) {
+        char file[16];
+        snprintf(file, sizeof file, "%s.key", *name);
+        make_key(file);
+    }
+}
+
 /* A site of tls whose keys lie in the folder; `keys` are lines for [peers]. */
 static inline weft_site *load_tls(const char *keys, const char *more)
 {
