@@ -5,16 +5,10 @@
  * them, unless it is above 15. */
 #include <errno.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "security/library.h"
-#include "security/seal.h"
-#include "security/secret.h"
-#include "site/site.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/support/site_scratch.h"
+#include "tests/fuzz/sealed.h"
 
 #define WORDS "the words of one end"
 
@@ -26,35 +20,6 @@ typedef struct end {
     char heard[256];
     uint64_t heard_bytes;
 } end;
-
-static struct {
-    weft_site *site;
-    weft_guard *guards[2];
-} keys;
-
-static site_scratch scratch;
-static char key[256];
-
-static void close_keys(void)
-{
-    unlink(key);
-    site_scratch_close(&scratch);
-}
-
-/* The key's file stays until the end, because each connection reads it. */
-static void open_keys(void)
-{
-    char text[512], id[WEFT_SECRET_ID];
-    site_scratch_open(&scratch);
-    atexit(close_keys);
-    snprintf(key, sizeof key, "%s/key", scratch.folder);
-    snprintf(text, sizeof text, "[security]\nmode = tls\nkey_file = %s\n[peer.a]\n", key);
-    site_scratch_write(&scratch, text, strlen(text));
-    FUZZ_MUST(weft_secret_make(key, id) == WEFT_OK);
-    FUZZ_MUST(weft_site_load(scratch.path, NULL, 0, &keys.site) == WEFT_OK);
-    FUZZ_MUST(weft_guard_open(keys.site, "a", &keys.guards[0]) == WEFT_OK);
-    FUZZ_MUST(weft_guard_open(keys.site, NULL, &keys.guards[1]) == WEFT_OK);
-}
 
 static void open_end(end *e)
 {
@@ -107,10 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
     end ends[2];
     weft_log_enter(&quiet);
-    if (*weft_library_absence())
+    if (!have_keys())
         return 0;
-    if (!keys.site)
-        open_keys();
     open_end(&ends[0]);
     open_end(&ends[1]);
     for (size_t at = 0; at < size && at < 256; at += 2) {
