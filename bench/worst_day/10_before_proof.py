@@ -1,7 +1,7 @@
 """10: strangers at a port of mode = tls, with weights by stream: 1,000 idle connections, 200 garbage handshakes a second,
-hellos of TLS that come byte by byte; and a peer that proves its name, and then asks for digests without end, or lies and
-joins again (bench_liar beside the command). Arguments: which of a to e, all; and a number: MiB of the model, 8. The
-strangers have one core, which a process that only spins has while nobody attacks."""
+hellos of TLS that come byte by byte; and a peer that proves its name, and then asks for digests without end, lies and
+joins again, or sends KeyUpdates of TLS without end (bench_liar beside the command). Arguments: which of a to f, all; and a
+number: MiB of the model, 8. The strangers have one core, which a process that only spins has while nobody attacks."""
 import os
 import signal
 import socket
@@ -64,7 +64,7 @@ def on_the_core(*words, program=sys.executable):
 
 
 def set_loose(kind, fleet):
-    if kind in ("ask", "lie"):
+    if kind in ("ask", "lie", "keys"):
         return on_the_core(fleet.site, "d", kind, program=os.path.join(os.path.dirname(WEFT), "bench_liar"))
     return on_the_core(os.path.abspath(__file__), "attack", kind, str(fleet.port))
 
@@ -76,14 +76,46 @@ def publish_ms(fleet, phase):
     return statistics.median(found)
 
 
-def scenario(kind, title, mib):
-    fleet = Fleet(peers="a b c d", peer_keys="provider = stream\n", seconds=250, mib=mib)
+def sealed(provider, **how):
+    """A fleet of mode = tls, with one key for all."""
+    fleet = Fleet(peers="a b c d", peer_keys=f"provider = {provider}\n", seconds=250, **how)
     key = os.path.join(fleet.folder, "key")
     subprocess.run([WEFT, "key", key], check=True, stdout=subprocess.DEVNULL)
     with open(fleet.site) as file:
         text = file.read().replace("mode = open\n", f"mode = tls\nkey_file = {key}\n")
     with open(fleet.site, "w") as file:
         file.write(text)
+    return fleet
+
+
+def key_updates(title, mib):
+    """100 files in 20 s under one and three of them, by stream and by tcp: what went out, and what was lost."""
+    for provider in ("stream", "tcp"):
+        for count in (1, 3):
+            fleet = sealed(provider, period=0.2, mib=mib)
+            fleet.run()
+            fleet.publish(25, "quiet")
+            strangers = [set_loose("keys", fleet) for _ in range(count)]
+            time.sleep(1)
+            begin = now()
+            fleet.publish(100, "fault")
+            published = sum(begin <= when <= begin + 20.5 for when in fleet.began().values())
+            for stranger in strangers:
+                stranger.kill()
+            lost = [line for name in "ab" for line in fleet.trainer.said(f"lost: {name} ")]
+            again = fleet.recover()
+            fleet.drain()
+            fleet.trainer.kill(signal.SIGTERM)
+            fleet.report(f"{title}, {count} by {provider}", published_of_100_in_20_s=published, peers_lost=len(lost),
+                         held_again=seconds(again), lines_of_the_log=len(fleet.trainer.log),
+                         of_it=len(fleet.trainer.said("after its proof")), exit=fleet.trainer.finish())
+            fleet.close()
+
+
+def scenario(kind, title, mib):
+    if kind == "keys":
+        return key_updates(title, mib)
+    fleet = sealed("stream", mib=mib)
     fleet.run()
     memory, most = [fleet.trainer.status("VmRSS")], 0
     strangers = set_loose(kind, fleet)
@@ -121,7 +153,8 @@ def scenario(kind, title, mib):
 TITLES = {"a": ("idle", "10a 1,000 idle connections"), "b": ("garbage", "10b 200 garbage handshakes a second"),
           "c": ("slow", "10c 200 hellos that come byte by byte"),
           "d": ("ask", "10d a proved peer that asks for digests without end"),
-          "e": ("lie", "10e a proved peer that lies, is dropped, and joins again")}
+          "e": ("lie", "10e a proved peer that lies, is dropped, and joins again"),
+          "f": ("keys", "10f KeyUpdates without end, after proof")}
 if sys.argv[1:2] == ["attack"]:
     attack(sys.argv[2], int(sys.argv[3]))
 size = next((int(word) for word in sys.argv[1:] if word.isdigit()), 8)
