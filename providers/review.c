@@ -7,7 +7,8 @@
 #include "base/status.h"
 #include "providers/place.h"
 
-#define KEPT 192 /* an EFA host with 32 devices answers three times for each */
+#define KEPT  192 /* an EFA host with 32 devices answers three times for each */
+#define LOOKS 2   /* at an address that libfabric does not list */
 
 static void add_gids(weft_review *review)
 {
@@ -27,12 +28,8 @@ static void add_buses(weft_review *review)
 static weft_status resolve(weft_review *review)
 {
     const weft_profile *profile = review->survey.profile;
-    if (profile->addressing == WEFT_ADDRESS_SOURCE && review->address[0]) {
-        weft_status status = weft_interface_resolve(profile->name, review->address, review->numeric);
-        if (status == WEFT_OK)
-            weft_interface_hindered(review->numeric, review->hindered, sizeof review->hindered);
-        return status;
-    }
+    if (profile->addressing == WEFT_ADDRESS_SOURCE && review->address[0])
+        return weft_interface_resolve(profile->name, review->address, review->numeric);
     if (profile->addressing == WEFT_ADDRESS_DOMAIN && weft_interface_is_ip(review->address))
         memcpy(review->numeric, review->address, strnlen(review->address, sizeof review->numeric - 1));
     return WEFT_OK;
@@ -56,6 +53,20 @@ static void ask(weft_review *review)
     add_buses(review);
 }
 
+/* Asks what hinders the interface after libfabric has listed those that nothing hinders, because it may have lost its
+ * carrier meanwhile. One that has it back by then, or another address, is found by the next look. */
+static weft_status look(weft_review *review)
+{
+    weft_status status = resolve(review);
+    if (status != WEFT_OK)
+        return status;
+    ask(review);
+    if (review->numeric[0] && review->survey.profile->addressing == WEFT_ADDRESS_SOURCE)
+        weft_interface_hindered(review->numeric, review->hindered, sizeof review->hindered);
+    weft_select(&review->survey, review->verdicts, &review->selection);
+    return WEFT_OK;
+}
+
 weft_status weft_review_open(weft_review *review, const weft_profile *profile, const char *address, uint64_t pin_bytes)
 {
     memset(review, 0, sizeof *review);
@@ -72,12 +83,11 @@ weft_status weft_review_open(weft_review *review, const weft_profile *profile, c
                                         .error = review->error,
                                         .hindered = review->hindered,
                                         .pin_bytes = pin_bytes};
-    weft_status status = resolve(review);
-    if (status != WEFT_OK)
-        return status;
-    ask(review);
-    weft_select(&review->survey, review->verdicts, &review->selection);
-    return WEFT_OK;
+    weft_status status = look(review);
+    for (int looks = 1; status == WEFT_OK && review->selection.missing == WEFT_MISSING_ADDRESS && looks < LOOKS;
+         looks++)
+        status = look(review);
+    return status;
 }
 
 void weft_review_close(weft_review *review)
