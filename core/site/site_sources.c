@@ -45,13 +45,14 @@ static weft_status check_listen(const weft_site *site, uint64_t number, weft_sit
     const char *listen = weft_site_source_listen(site, number);
     char host[WEFT_SITE_TEXT];
     uint32_t port;
+    const bool split = weft_site_listen_split(listen, host, &port);
+    const bool any = split && port == 0; /* each then listens at another */
     place->key = "listen";
     place->value = listen;
-    for (uint64_t other = 0; other < site->source_count; other++)
+    for (uint64_t other = 0; other < site->source_count && !any; other++)
         if (other != number && !strcmp(listen, weft_site_source_listen(site, other)))
             return weft_site_refuse(place, "[source.%llu] listens there too", (unsigned long long)other);
-    if (site->security != WEFT_SECURITY_LOOPBACK || !weft_site_listen_split(listen, host, &port) ||
-        weft_site_is_loopback(host))
+    if (site->security != WEFT_SECURITY_LOOPBACK || !split || weft_site_is_loopback(host))
         return WEFT_OK;
     return weft_site_refuse(place, "beyond loopback anyone who reaches the port may join: write [security] mode = tls "
                                    "to ask for proof, mode = open to accept that, or listen on 127.0.0.1");

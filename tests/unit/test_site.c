@@ -256,6 +256,16 @@ static void asking_wrongly_is_an_argument_error(void **state)
     weft_site_free(site);
 }
 
+/* Each takes a port of its own, so that port 0 is never that of two. */
+static void sources_at_any_port(void **state)
+{
+    (void)state;
+    weft_site *site = load("[trainer]\nlisten = 127.0.0.1:0\n[source.0]\n[source.1]\n[source.2]\nlisten = [::1]:0\n"
+                           "[source.3]\nlisten = [::1]:0\n");
+    assert_int_equal(site->source_count, 4);
+    weft_site_free(site);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +276,7 @@ int main(void)
         cmocka_unit_test(asking_wrongly_is_an_argument_error),
         cmocka_unit_test(a_provider_is_named_by_its_whole_name),
         cmocka_unit_test(no_descriptor_stays_open),
+        cmocka_unit_test(sources_at_any_port),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
