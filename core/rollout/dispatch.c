@@ -44,7 +44,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->joining.heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
     rollout->joining.retries = rollout->joining.faults;
     rollout->joining.said_goodbye = rollout->joining.later = false;
-    rollout->joining.away_status = WEFT_OK;
+    rollout->joining.away_status = rollout->joining.doubted = WEFT_OK;
     rollout->joining.comparing.turns = 0;
     char name[WEFT_SITE_NAME + 8], trainer[WEFT_SITE_NAME + 8];
     weft_gateway_name(&rollout->joining.route, name);
@@ -56,6 +56,15 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
                        &rollout->current.version, behind ? name : "");
     weft_session_changed(rollout->session);
     return weft_wishing_begin(rollout, welcome->newest.number);
+}
+
+/* Returns true if a refusal is to be heard once more before it is final. A byte that was damaged on the way may have
+ * caused the first, in a knock, a greeting, a HELLO or a handshake, and no end can tell. It is not damaged again. */
+static bool doubts(weft_joining *joining, weft_status refusal)
+{
+    const bool first = joining->doubted != refusal;
+    joining->doubted = refusal;
+    return first;
 }
 
 static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint64_t length)
@@ -70,6 +79,8 @@ static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint
     weft_scope scope = weft_status_scope(notice.status);
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
+    if (!joining->control.guard && doubts(joining, notice.status))
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer refuses, and is asked once more: %s", notice.text);
     joining->refusal = notice.status;
     joining->unproved =
         joining->state == WEFT_JOIN_KNOCKING && notice.status == WEFT_E_CONFIG;           /* no name was said yet */
@@ -265,6 +276,8 @@ weft_status weft_dispatch_unproved(weft_joining *joining)
             weft_log(WEFT_LOG_WARN, "cannot join again: %s; tried again", weft_last_error());
         return WEFT_E_CONFIG;
     }
+    if (doubts(joining, WEFT_E_CONFIG))
+        return WEFT_E_PEER_LOST;
     joining->unproved = true;
     joining->refusal = WEFT_E_CONFIG;
     snprintf(joining->refusal_text, sizeof joining->refusal_text, "%s", weft_last_error());

@@ -196,6 +196,12 @@ static weft_status try_once(weft_control *control, weft_guard *guard, const weft
     return status;
 }
 
+/* True for what another end said, or what was made of it on the way. That is asked for once more (dispatch.c). */
+static bool is_answer(weft_status status)
+{
+    return status == WEFT_E_REFUSED || status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT || status == WEFT_E_CONFIG;
+}
+
 weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms, weft_layout **layout)
 {
     uint64_t patience_ms = deadline_ms ? deadline_ms : site->session.connect_deadline_ms;
@@ -214,7 +220,9 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
         return status;
     }
     status = try_once(&control, guard, site, &row, &names, patience_ms, deadline_ns, layout);
-    while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
+    for (bool doubts = true;
+         (status == WEFT_E_UNREACHABLE || (doubts && is_answer(status))) && weft_clock_ns() < deadline_ns;) {
+        doubts = doubts && status == WEFT_E_UNREACHABLE;
         wait_for(-1, 0, RETRY_MS);
         status = try_once(&control, guard, site, &row, &names, patience_ms, deadline_ns, layout);
     }

@@ -72,6 +72,7 @@ typedef struct weft_joining {
     bool later;        /* the last answer was that nothing can be joined yet */
     bool unproved;     /* refused for good, because one end does not take the proof of the other */
     bool was_joined;   /* in this process */
+    weft_status doubted; /* the refusal that came last and was not believed; WEFT_OK: none since the last join */
     weft_status refusal;
     char refusal_text[256];
     uint64_t away_since_ns, retry_ns, dialed_ns;

@@ -1,16 +1,20 @@
 /* Strangers at the door of a trainer or a relay. A recorded HELLO neither joins nor ends a session, and silent
- * strangers keep no one out. */
+ * strangers keep no one out. A refusal that damage on the way may have caused is no end. */
 #include "tests/support/fleet_fake.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/fleet_keys.h"
 #include "tests/support/relay_site.h"
 
 #define CROWD 40u
 
 static fleet_fake fakes[2], crowd[CROWD];
 static relay_site relays;
+static fleet_keys keys;
 
 static int open_with(void **state, const char *const *overrides)
 {
@@ -40,13 +44,33 @@ static int setup_relay(void **state)
     return open_with(state, overrides);
 }
 
-static int teardown(void **state)
+static void close_fakes(void)
 {
     fake_close(&fakes[0]);
     fake_close(&fakes[1]);
     for (uint32_t i = 0; i < CROWD; i++)
         fake_close(&crowd[i]);
+}
+
+static int teardown(void **state)
+{
+    close_fakes();
     fleet_close(*state);
+    return 0;
+}
+
+static int setup_tls(void **state)
+{
+    *state = fleet_keys_open(&keys, FLEET_SMALL, NULL);
+    for (uint32_t i = 0; i < CROWD; i++)
+        crowd[i].fd = -1;
+    return 0;
+}
+
+static int teardown_tls(void **state)
+{
+    close_fakes();
+    fleet_keys_close(&keys, *state);
     return 0;
 }
 
@@ -145,27 +169,102 @@ static void a_second_knock(void **state)
     must_be_refused("a second greeting");
 }
 
-/* The text with which a trainer of protocol 1 answers a knock reaches the rollout's caller. */
-static void a_trainer_of_protocol_1(void **state)
+/* ---- refusals */
+
+/* Takes the next knock, and answers it with a refusal. */
+static void refuse_a_knock(int listener, weft_status why, const char *text)
 {
-    fleet *f = *state;
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    const weft_wire_notice notice = {.status = WEFT_E_PROTOCOL,
-                                     .text = "HELLO: the other end speaks protocol 3, this one 1; update one of them"};
-    weft_staged_info staged = {.size = sizeof staged};
+    weft_wire_notice notice = {.status = why};
     uint64_t length;
-    fleet_stop_trainer(f);
-    const int listener = fake_listen(f);
-    fleet_join(f, 0, FLEET_SAME);
+    snprintf(notice.text, sizeof notice.text, "%s", text);
     fakes[0].fd = fake_accept(listener);
     assert_int_equal(fake_read(&fakes[0], body, &length), WEFT_MESSAGE_HELLO);
     assert_int_equal(weft_bytes_get(body + 4, 2), 3); /* by which protocol 1 refuses, before it reads on */
     weft_wire_put_notice(&out, &notice);
     fake_say(&fakes[0], WEFT_MESSAGE_REFUSE, &out);
+    fake_close(&fakes[0]);
+}
+
+/* The text with which a trainer of protocol 1 answers each knock reaches the rollout's caller. */
+static void a_trainer_of_protocol_1(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    for (int turn = 0; turn < 2; turn++)
+        refuse_a_knock(listener, WEFT_E_PROTOCOL,
+                       "HELLO: the other end speaks protocol 3, this one 1; update one of them");
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_REFUSED);
     assert_non_null(strstr(weft_last_error(), "speaks protocol 3, this one 1"));
     close(listener);
+}
+
+/* What a trainer says to a knock, or to the nonce of a greeting, in which a byte was damaged on the way. */
+static void a_refusal_that_comes_once(void **state)
+{
+    static const weft_status why[] = {WEFT_E_PROTOCOL, WEFT_E_CORRUPT, WEFT_E_REFUSED};
+    fleet *f = *state;
+    for (size_t i = 0; i < sizeof why / sizeof why[0]; i++) {
+        fleet_stop_trainer(f);
+        const int listener = fake_listen(f);
+        fleet_join(f, 0, FLEET_SAME);
+        refuse_a_knock(listener, why[i], "HELLO of a answers the greeting of another connection");
+        close(listener);
+        fleet_start_trainer(f, NULL);
+        fleet_catch_up(f, 0);
+        fleet_publish(f, 50);
+        fleet_catch_up(f, 0);
+        fleet_leave(f, 0);
+    }
+}
+
+static void *fetch(void *argument)
+{
+    weft_site *site = fleet_site(argument, NULL);
+    weft_layout *layout = NULL;
+    weft_status status = weft_layout_fetch(site, "a", FLEET_WAIT_MS, &layout);
+    weft_layout_free(layout);
+    weft_site_free(site);
+    return (void *)(intptr_t)status;
+}
+
+/* The same to who asks for a layout. */
+static void a_question_that_is_refused_once(void **state)
+{
+    fleet *f = *state;
+    pthread_t thread;
+    void *status;
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    assert_int_equal(pthread_create(&thread, NULL, fetch, f), 0);
+    refuse_a_knock(listener, WEFT_E_PROTOCOL, "HELLO: magic");
+    close(listener);
+    fleet_start_trainer(f, NULL);
+    assert_int_equal(pthread_join(thread, &status), 0);
+    assert_int_equal((intptr_t)status, WEFT_OK);
+}
+
+/* A handshake of tls in which the first byte of the answer was damaged. */
+static void a_damaged_handshake(void **state)
+{
+    fleet *f = *state;
+    uint8_t bytes[4096];
+    if (!f)
+        skip();
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    fakes[0].fd = fake_accept(listener);
+    assert_true(recv(fakes[0].fd, bytes, sizeof bytes, 0) > 0);
+    fake_send(&fakes[0], "\x36\x03\x03\x00\x01\x00", 6);
+    assert_true(recv(fakes[0].fd, bytes, sizeof bytes, 0) >= 0); /* the end of it */
+    fake_close(&fakes[0]);
+    close(listener);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
 }
 
 /* ---- who says nothing */
@@ -252,6 +351,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_recorded_hello_behind_a_relay, setup_relay, teardown),
         TEST(a_second_knock),
         TEST(a_trainer_of_protocol_1),
+        TEST(a_refusal_that_comes_once),
+        TEST(a_question_that_is_refused_once),
+        cmocka_unit_test_setup_teardown(a_damaged_handshake, setup_tls, teardown_tls),
         cmocka_unit_test_setup_teardown(a_crowd, setup_few, teardown),
         cmocka_unit_test_setup_teardown(a_crowd_at_a_relay, setup_relay, teardown),
         cmocka_unit_test_setup_teardown(what_a_relay_cannot_serve, setup_relay, teardown),
