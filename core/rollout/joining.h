@@ -68,10 +68,10 @@ typedef struct weft_joining {
     weft_control control;
     weft_wire_welcome welcome;
     weft_connection_verdict verdict;
-    bool said_goodbye; /* the trainer left in good order and was not seen since */
-    bool later;        /* the last answer was that nothing can be joined yet */
-    bool unproved;     /* refused for good, because one end does not take the proof of the other */
-    bool was_joined;   /* in this process */
+    bool said_goodbye;   /* the trainer left in good order and was not seen since */
+    bool later;          /* the last answer was that nothing can be joined yet */
+    bool unproved;       /* refused for good, because one end does not take the proof of the other */
+    bool was_joined;     /* in this process */
     weft_status doubted; /* the refusal that came last and was not believed; WEFT_OK: none since the last join */
     weft_status refusal;
     char refusal_text[256];
