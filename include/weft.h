@@ -1135,9 +1135,10 @@ WEFT_API weft_status weft_store_list(const weft_store *store, weft_store_entry *
  * Errors: WEFT_E_MISSING (no such version), those of weft_update_open. */
 WEFT_API weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout);
 
-/* Copies the attachment of a version, which the version or an earlier one brought; as weft_update_attachment.
- * Errors: WEFT_E_MISSING (no such version, or the file that brought the attachment is gone), those of
- * weft_update_attachment. */
+/* Copies the attachment of a version, out of any whole file that tells it: an anchor, or an update that brought it, to
+ * which files without an attachment lead, forward or back; as weft_update_attachment.
+ * Errors: WEFT_E_MISSING (no such version, or no whole file tells the attachment: the text names the file that is
+ * damaged or not there), those of weft_update_attachment. */
 WEFT_API weft_status weft_store_attachment(weft_store *store, const weft_version *version, void *data,
                                            uint64_t capacity, uint64_t *bytes);
 
@@ -1213,10 +1214,12 @@ typedef struct weft_store_fault {
     const char *file;     /* name of the damaged file within the store; NULL: a version that no whole files lead to */
     weft_version version; /* version of the file, or the version that is lost */
     weft_status status;   /* kind of damage */
-    const char *text;     /* description of the damage */
+    const char *text;     /* description of the damage; of a lost version: its source, if several write, and the gap */
 } weft_store_fault;
 
-/* Proves every file of a store against weights: each anchor, each update, and the root after each.
+/* Proves every file of a store against weights: each anchor, each update, each merge, and the root after each. So each
+ * version that is listed, and is not reported as lost, can be had, with its attachment. A version of which no file is
+ * left is reported too, where an update starts from it.
  *
  * report  gets each fault; any status but WEFT_OK ends the work and is returned
  * faults  receives their number

@@ -178,16 +178,18 @@ static weft_status layout_of(weft_store *store, weft_store_file *file, bool of_m
     return status;
 }
 
-/* Either file of the version will do. */
+/* Any file of the version will do, and any that starts there. */
 static weft_status version_layout(weft_store *store, uint64_t index, bool of_model, weft_layout **layout)
 {
-    const weft_store_version *v = &store->versions[index];
-    weft_status status = weft_fail_quiet(WEFT_E_MISSING, "%s: no whole file tells the tensors of version %llu",
-                                         store->name, (ull)v->version.number);
-    for (int kind = WEFT_STORE_ANCHOR; kind >= 0 && status != WEFT_OK; kind--)
-        if (weft_store_has(v, (weft_store_kind)kind))
-            status = layout_of(store, &store->versions[index].files[kind], of_model, layout);
-    return status;
+    weft_store_file *file;
+    weft_status status = WEFT_E_MISSING;
+    while (status != WEFT_OK && (file = weft_store_like(store, index))) {
+        status = layout_of(store, file, of_model, layout);
+        if (status != WEFT_OK && !weft_store_is_damage(status))
+            return status;
+        file->status = status;
+    }
+    return status == WEFT_OK ? status : weft_store_gap_say(store, index, "no whole file tells the tensors of");
 }
 
 weft_status weft_store_file_layout(weft_store *store, const weft_version *version, weft_layout **layout)
@@ -205,17 +207,26 @@ weft_status weft_store_layout(weft_store *store, const weft_version *version, we
     return status == WEFT_OK ? version_layout(set.shelf[set.first], set.index[set.first], true, layout) : status;
 }
 
-/* Finds the file that tells the attachment of a version: its anchor, or the update that brought one last. */
-static weft_store_file *attachment_file(weft_store *store, uint64_t index)
+/* Reads the attachment out of the file that tells it. A damaged file is gone round. */
+static weft_status attachment_read(weft_store *store, uint64_t index, void *data, uint64_t capacity, uint64_t *bytes)
 {
-    for (; index != WEFT_STORE_NONE; index = store->versions[index].parent) {
-        weft_store_version *v = &store->versions[index];
-        if (weft_store_has(v, WEFT_STORE_ANCHOR))
-            return &v->files[WEFT_STORE_ANCHOR];
-        if (weft_store_has(v, WEFT_STORE_UPDATE) && v->files[WEFT_STORE_UPDATE].attached)
-            return &v->files[WEFT_STORE_UPDATE];
+    for (;;) {
+        uint64_t at;
+        weft_update_file *update;
+        weft_status status = weft_store_attachment_find(store, index, &at);
+        if (status != WEFT_OK)
+            return status;
+        if (at == WEFT_STORE_NONE)
+            return weft_store_gap_say(store, index, "no whole file tells the attachment of");
+        weft_store_file *file = &store->versions[at].files[weft_store_attached(&store->versions[at])];
+        status = weft_store_file_open(store, file, &update);
+        if (status == WEFT_OK)
+            status = weft_update_attachment(update, data, capacity, bytes);
+        weft_update_close(update);
+        if (!weft_store_is_damage(status))
+            return status;
+        file->status = status;
     }
-    return NULL;
 }
 
 weft_status weft_store_attachment(weft_store *store, const weft_version *version, void *data, uint64_t capacity,
@@ -223,18 +234,7 @@ weft_status weft_store_attachment(weft_store *store, const weft_version *version
 {
     WEFT_ALONE(store, "weft_store_attachment");
     weft_store_set set;
-    weft_update_file *update;
-    weft_status status = weft_store_set_find(store, version, &set);
-    if (status != WEFT_OK)
-        return status;
-    weft_store_file *file = attachment_file(set.shelf[set.first], set.index[set.first]);
-    if (!file)
-        return weft_fail(WEFT_E_MISSING, "%s: the file that brought the attachment of version %llu is gone",
-                         store->name, (ull)version->number);
-    status = weft_store_file_open(store, file, &update);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_update_attachment(update, data, capacity, bytes);
-    weft_update_close(update);
-    return status;
+    const weft_status status = weft_store_set_find(store, version, &set);
+    return status == WEFT_OK ? attachment_read(set.shelf[set.first], set.index[set.first], data, capacity, bytes)
+                             : status;
 }

@@ -12,6 +12,7 @@
 
 #define WEFT_STORE_NONE     UINT64_MAX
 #define WEFT_STORE_NAME_MAX 96u /* bytes of a name, its end included */
+#define WEFT_STORE_GAP_MAX  192u
 
 /* The kinds of file that a version may have. */
 typedef enum weft_store_kind {
@@ -119,7 +120,7 @@ void weft_store_name_put(const weft_store_name *name, char out[WEFT_STORE_NAME_M
 /* Reads a name. False: the name is not as weft_store_name_put writes it. */
 bool weft_store_name_get(const char *text, weft_store_name *name);
 
-/* ---- store_folder.c, store_s3.c, store_list.c */
+/* ---- store_folder.c, store_s3.c, store_list.c, store_find.c */
 
 /* Opens a folder as a place. Errors: WEFT_E_FILE (no folder, or it cannot be made), WEFT_E_MEMORY. */
 weft_status weft_store_folder_open(const char *path, bool create, const weft_store_port **port, void **place);
@@ -140,6 +141,20 @@ weft_status weft_store_file_open(const weft_store *store, weft_store_file *file,
 uint64_t weft_store_find(const weft_store *store, uint64_t run, uint64_t number);
 /* Tells whether a version has a file of a kind of which nothing wrong is known. */
 bool weft_store_has(const weft_store_version *version, weft_store_kind kind);
+
+/* Returns the kind of the file that tells the attachment of its version: the anchor, or an update that brings one.
+ * WEFT_STORE_KINDS: the version has none such. */
+weft_store_kind weft_store_attached(const weft_store_version *version);
+/* Finds the version that a whole file of this one starts from: its update, or else a tight one or a merge.
+ * WEFT_STORE_NONE: none. */
+uint64_t weft_store_before(const weft_store *store, uint64_t index);
+/* Finds a whole file with the layout of a version: one of its own, or else one that starts there. NULL: none. */
+weft_store_file *weft_store_like(const weft_store *store, uint64_t index);
+/* Writes what ends the chain of files before a version: a file that is damaged, or one that is not there. Returns the
+ * damaged file, or NULL. */
+weft_store_file *weft_store_gap(const weft_store *store, uint64_t index, char text[WEFT_STORE_GAP_MAX]);
+/* Says that there is no way to a version, with the gap, and with what reading the file there ends in now. */
+weft_status weft_store_gap_say(const weft_store *store, uint64_t index, const char *what);
 
 /* Finds the last version with a root, for a layout, of which a file is whole. */
 uint64_t weft_store_find_root(const weft_store *store, uint64_t root, const uint64_t layout[2]);
@@ -203,9 +218,13 @@ typedef struct weft_store_way {
  * anchor. Updates lead forward, and those without an attachment back. The caller gives the way back with
  * weft_store_way_close. Errors: WEFT_E_MISSING (there is no way), WEFT_E_MEMORY. */
 weft_status weft_store_way_find(const weft_store *store, const uint64_t *held, uint64_t to, weft_store_way *way);
+/* Finds the version whose own file tells the attachment of a version, along all files that keep the attachment. *found
+ * is WEFT_STORE_NONE if there is none. Errors: WEFT_E_MEMORY. */
+weft_status weft_store_attachment_find(const weft_store *store, uint64_t index, uint64_t *found);
 void weft_store_way_close(weft_store_way *way);
-/* Tells for each version whether an anchor and updates lead there. Errors: WEFT_E_MEMORY. */
-weft_status weft_store_reach(const weft_store *store, bool *reached);
+/* Tells for each version whether an anchor and updates lead there, past no version before `first`. Errors:
+ * WEFT_E_MEMORY. */
+weft_status weft_store_reach(const weft_store *store, uint64_t first, bool *reached);
 
 /* ---- store_set.c: versions of several sources */
 

@@ -2,6 +2,8 @@
  *
  * Forward from each anchor, every update is applied, and each root is compared with what the file says. Updates after a
  * damaged file are proved backward from the next anchor. */
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/layout.h"
@@ -144,19 +146,19 @@ static weft_status tight_forward(checker *c, uint64_t index)
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_TIGHT, status);
 }
 
-/* A merge is proved back to its base, and forward again. */
+/* A merge is proved back to its base, and forward again. Where the updates do not lead, the merge does. */
 static weft_status merge_forward(checker *c, uint64_t index)
 {
     const uint64_t before = c->store->versions[index].start[WEFT_STORE_MERGE];
+    const bool whole = before != WEFT_STORE_NONE && (c->at == index || led_to(c, before));
     weft_status status = WEFT_OK;
-    if (c->at != index || before == WEFT_STORE_NONE) {
+    if (!whole)
         status = frames_prove(c, index, WEFT_STORE_MERGE);
-    } else {
+    else if (c->at == index)
         status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_MERGE);
-        if (status == WEFT_OK) {
-            status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_MERGE);
-            c->at = status == WEFT_OK ? index : before;
-        }
+    if (whole && status == WEFT_OK) {
+        status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_MERGE);
+        c->at = status == WEFT_OK ? index : before;
     }
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_MERGE, status);
 }
@@ -184,13 +186,14 @@ static weft_status version_forward(checker *c, uint64_t index)
     for (int kind = 0; kind < WEFT_STORE_KINDS && status == WEFT_OK; kind++)
         status = ends_forward(c, index, (weft_store_kind)kind);
     const bool update = weft_store_has(v, WEFT_STORE_UPDATE), anchor = weft_store_has(v, WEFT_STORE_ANCHOR);
-    if (status != WEFT_OK || (!update && !anchor))
+    const weft_store_file *like = weft_store_like(c->store, index);
+    if (status != WEFT_OK || !like || like != &v->files[like->item.name.kind])
         return status;
     status = layout_take(c, index);
     if (status == WEFT_OK && weft_store_has(v, WEFT_STORE_TIGHT))
         status = tight_forward(c, index);
     if (status != WEFT_OK)
-        return file_is_damaged(c, index, anchor ? WEFT_STORE_ANCHOR : WEFT_STORE_UPDATE, status);
+        return file_is_damaged(c, index, like->item.name.kind, status);
     if (update)
         status = update_forward(c, index);
     if (status == WEFT_OK && anchor)
@@ -221,17 +224,45 @@ static weft_status version_backward(checker *c, uint64_t index)
 
 /* ---- all */
 
+static weft_status version_is_lost(checker *c, const weft_version *version, const char *why)
+{
+    char text[2 * WEFT_STORE_GAP_MAX], source[64] = "";
+    if (c->store->sources > 1)
+        snprintf(source, sizeof source, "source %u of %u: ", c->store->source, c->store->sources);
+    snprintf(text, sizeof text, "%s%s", source, why);
+    const weft_store_fault fault = {NULL, *version, WEFT_E_MISSING, text};
+    return fault_say(c, &fault);
+}
+
+/* A version of which no file is left is known by the update that starts from it. What was trimmed lies before an
+ * anchor.
+ */
+static weft_status base_look(checker *c, uint64_t index)
+{
+    const weft_store_version *v = &c->store->versions[index];
+    const weft_version *base = &v->files[WEFT_STORE_UPDATE].base;
+    char why[WEFT_STORE_GAP_MAX];
+    if (!weft_store_has(v, WEFT_STORE_UPDATE) || v->files[WEFT_STORE_ANCHOR].item.bytes ||
+        weft_store_find(c->store, base->run, base->number) != WEFT_STORE_NONE)
+        return WEFT_OK;
+    snprintf(why, sizeof why, "version %llu goes on from it, and no file of it is there", (ull)v->version.number);
+    return version_is_lost(c, base, why);
+}
+
 static weft_status lost_say(checker *c)
 {
     bool *reached = weft_mem_take(c->store->count + 1, sizeof *reached);
     if (!reached)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu versions", (ull)c->store->count);
-    weft_status status = weft_store_reach(c->store, reached);
+    weft_status status = weft_store_reach(c->store, 0, reached);
     for (uint64_t i = 0; status == WEFT_OK && i < c->store->count; i++) {
-        const weft_store_fault fault = {NULL, c->store->versions[i].version, WEFT_E_MISSING,
-                                        "no whole files lead to this version"};
-        if (!reached[i])
-            status = fault_say(c, &fault);
+        char gap[WEFT_STORE_GAP_MAX], why[WEFT_STORE_GAP_MAX + 64];
+        status = base_look(c, i);
+        if (status != WEFT_OK || reached[i])
+            continue;
+        weft_store_gap(c->store, i, gap);
+        snprintf(why, sizeof why, "no whole files lead to this version: %s", gap);
+        status = version_is_lost(c, &c->store->versions[i].version, why);
     }
     weft_mem_give(reached);
     return status;

@@ -110,11 +110,6 @@ static weft_status ends_read(const weft_store *store, weft_store_file *file)
 
 /* ---- versions */
 
-bool weft_store_has(const weft_store_version *version, weft_store_kind kind)
-{
-    return version->files[kind].item.bytes > 0 && version->files[kind].status == WEFT_OK;
-}
-
 static int items_compare(const void *a, const void *b)
 {
     const weft_store_name *x = &((const weft_store_item *)a)->name, *y = &((const weft_store_item *)b)->name;
@@ -169,6 +164,15 @@ static uint64_t start_of(const weft_store *store, const weft_store_version *vers
     return same ? found : WEFT_STORE_NONE;
 }
 
+/* A version whose own files are damaged has the root that a later file starts from, so that the way back leads there.
+ */
+static void base_learn(const weft_store *store, const weft_version *base)
+{
+    const uint64_t found = base->run ? weft_store_find(store, base->run, base->number) : WEFT_STORE_NONE;
+    if (found != WEFT_STORE_NONE && !store->versions[found].version.root)
+        store->versions[found].version.root = base->root;
+}
+
 /* A version has one root. Where its files differ, the update is taken for right, because a chain needs nothing else. */
 static weft_status version_read(const weft_store *store, weft_store_version *version)
 {
@@ -184,6 +188,8 @@ static weft_status version_read(const weft_store *store, weft_store_version *ver
         else
             version->version.root = file->target.root;
         known = true;
+        if (file->status == WEFT_OK)
+            base_learn(store, &file->base);
     }
     for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
         version->start[kind] = start_of(store, version, (weft_store_kind)kind);
@@ -372,36 +378,4 @@ weft_status weft_store_note(weft_store *store, const weft_store_name *name)
     store->last_run = name->run > store->last_run ? name->run : store->last_run;
     weft_update_close(update);
     return version_read(store, version);
-}
-
-/* ---- search */
-
-uint64_t weft_store_find(const weft_store *store, uint64_t run, uint64_t number)
-{
-    for (uint64_t i = store->count; run == 0 && i-- > 0;)
-        if (store->versions[i].version.number == number)
-            return i;
-    uint64_t low = 0, high = store->count;
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        const weft_version *v = &store->versions[middle].version;
-        if (v->run < run || (v->run == run && v->number < number))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const weft_version *v = low < store->count ? &store->versions[low].version : NULL;
-    return v && v->run == run && v->number == number ? low : WEFT_STORE_NONE;
-}
-
-uint64_t weft_store_find_root(const weft_store *store, uint64_t root, const uint64_t layout[2])
-{
-    for (uint64_t i = store->count; i-- > 0;) {
-        const weft_store_version *v = &store->versions[i];
-        for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
-            if (weft_store_has(v, (weft_store_kind)kind) && v->version.root == root &&
-                memcmp(v->files[kind].layout, layout, sizeof v->files[kind].layout) == 0)
-                return i;
-    }
-    return WEFT_STORE_NONE;
 }

@@ -10,9 +10,8 @@ typedef unsigned long long ull;
 
 bool weft_store_has_layout(const weft_store *store, uint64_t index, const weft_layout *layout)
 {
-    const weft_store_version *v = &store->versions[index];
-    const weft_store_kind kind = weft_store_has(v, WEFT_STORE_UPDATE) ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR;
-    return !weft_store_has(v, kind) || memcmp(v->files[kind].layout, layout->hash, sizeof layout->hash) == 0;
+    const weft_store_file *like = weft_store_like(store, index);
+    return !like || memcmp(like->layout, layout->hash, sizeof layout->hash) == 0;
 }
 
 weft_status weft_store_match(weft_store *store, uint64_t index, const weft_layout *layout, const weft_piece *pieces,

@@ -45,10 +45,7 @@ typedef struct mover {
 /* A source has the same cells in all versions of a run, so another one will do where the version is not there. */
 static weft_store_file *like_find(const end *e, uint64_t run)
 {
-    if (e->to == WEFT_STORE_NONE)
-        return weft_store_view_like(e->store, run);
-    weft_store_version *v = &e->store->versions[e->to];
-    return &v->files[weft_store_has(v, WEFT_STORE_UPDATE) ? WEFT_STORE_UPDATE : WEFT_STORE_ANCHOR];
+    return e->to == WEFT_STORE_NONE ? weft_store_view_like(e->store, run) : weft_store_like(e->store, e->to);
 }
 
 static weft_status like_open(end *e, uint64_t run)

@@ -120,9 +120,16 @@ weft_status weft_store_file_put(weft_store *store, const weft_version *version, 
 
 bool weft_store_anchor_is_due(const weft_store *store, const weft_version *target, uint64_t parent)
 {
-    uint64_t index = parent;
-    while (index != WEFT_STORE_NONE && !weft_store_has(&store->versions[index], WEFT_STORE_ANCHOR))
-        index = store->versions[index].parent;
+    uint64_t index = parent, merged = WEFT_STORE_NONE; /* where the last merge that was passed starts */
+    while (index != WEFT_STORE_NONE && !weft_store_has(&store->versions[index], WEFT_STORE_ANCHOR)) {
+        if (weft_store_has(&store->versions[index], WEFT_STORE_MERGE))
+            merged = store->versions[index].start[WEFT_STORE_MERGE];
+        index = weft_store_before(store, index);
+        if (index == WEFT_STORE_NONE) {
+            index = merged;
+            merged = WEFT_STORE_NONE;
+        }
+    }
     if (index == WEFT_STORE_NONE)
         return true;
     const weft_version *last = &store->versions[index].version;

@@ -49,11 +49,8 @@ static bool set_take(weft_store *store, uint32_t sources, const weft_version *ve
 
 static bool is_divided(const weft_store_set *set)
 {
-    const weft_store_version *v = &set->shelf[set->first]->versions[set->index[set->first]];
-    bool divided = set->count > 1;
-    for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
-        divided = divided || v->files[kind].divided;
-    return divided;
+    const weft_store_file *like = weft_store_like(set->shelf[set->first], set->index[set->first]);
+    return set->count > 1 || (like && like->divided);
 }
 
 weft_status weft_store_set_find(weft_store *store, const weft_version *version, weft_store_set *set)
@@ -106,7 +103,9 @@ static weft_store_entry entry_of(const weft_store_version *v, bool reachable)
         .base = update->base,
         .update_bytes = update->item.bytes,
         .anchor_bytes = anchor->item.bytes,
-        .time_s = update->item.bytes ? update->item.time_s : anchor->item.time_s,
+        .time_s = update->item.bytes   ? update->item.time_s
+                  : anchor->item.bytes ? anchor->item.time_s
+                                       : merge->item.time_s,
         .damaged = update->status != WEFT_OK || anchor->status != WEFT_OK || merge->status != WEFT_OK ||
                    tight->status != WEFT_OK,
         .reachable = reachable,
@@ -137,7 +136,7 @@ static weft_status reach_open(weft_store *store, reach *all)
     for (uint32_t i = 0; all->reached && i < all->count && status == WEFT_OK; i++) {
         const weft_store *each = weft_store_each(store, i);
         all->reached[i] = weft_mem_take(each->count + 1, sizeof **all->reached);
-        status = all->reached[i] ? weft_store_reach(each, all->reached[i]) : WEFT_E_MEMORY;
+        status = all->reached[i] ? weft_store_reach(each, 0, all->reached[i]) : WEFT_E_MEMORY;
     }
     if (all->reached && status == WEFT_OK)
         return WEFT_OK;

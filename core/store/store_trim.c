@@ -48,15 +48,15 @@ static uint64_t cut_at(const weft_store *store, uint64_t oldest)
     return 0;
 }
 
-/* Tells whether a version that stays starts from one that would go, with no anchor on its way. */
+/* Tells whether a version that stays is lost without those that would go. */
 static bool is_needed(const weft_store *store, uint64_t cut)
 {
-    for (uint64_t i = cut; i < store->count; i++) {
-        const weft_store_version *v = &store->versions[i];
-        if (!weft_store_has(v, WEFT_STORE_ANCHOR) && v->parent != WEFT_STORE_NONE && v->parent < cut)
-            return true;
-    }
-    return false;
+    bool *now = weft_mem_take(2 * store->count + 1, sizeof *now), *then = now ? now + store->count : NULL;
+    bool needed = !now || weft_store_reach(store, 0, now) != WEFT_OK || weft_store_reach(store, cut, then) != WEFT_OK;
+    for (uint64_t i = cut; !needed && i < store->count; i++)
+        needed = now[i] && !then[i];
+    weft_mem_give(now);
+    return needed;
 }
 
 static weft_status version_remove(weft_store *store, const weft_store_version *v)

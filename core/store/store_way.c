@@ -1,4 +1,4 @@
-/* store_way.c - the way of the fewest bytes to a version.
+/* store_way.c - the way of the fewest bytes to a version, and to the file that tells its attachment.
  *
  * An update, and a merge, leads from an earlier version to a later one, or back. One sweep from the last version to the
  * first finds ways back, and one from the first to the last ways forward. The sweeps are repeated until no way gets
@@ -27,20 +27,26 @@ static bool station_better(station *at, uint64_t bytes, uint64_t before, weft_st
     return true;
 }
 
-static void stations_begin(const weft_store *store, const uint64_t *held, station *at)
+/* Where ways to the bits of versions begin. */
+static void bits_begin(const weft_store *store, const uint64_t *held, station *at)
 {
     for (uint64_t i = 0; i < store->count; i++) {
         const weft_store_version *v = &store->versions[i];
-        bool known = false;
-        for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
-            known = known || weft_store_has(v, (weft_store_kind)kind);
         at[i] = (station){.bytes = FAR, .before = WEFT_STORE_NONE};
         if (weft_store_has(v, WEFT_STORE_ANCHOR))
             station_better(&at[i], v->files[WEFT_STORE_ANCHOR].item.bytes, WEFT_STORE_NONE,
                            (weft_store_step){WEFT_STORE_SET, i, WEFT_STORE_ANCHOR});
-        if (held && known && v->version.root == *held)
+        if (held && v->version.root && v->version.root == *held)
             at[i] = (station){.bytes = 0, .before = WEFT_STORE_NONE, .held = true};
     }
+}
+
+/* Where ways to attachments begin: at the versions whose own files tell them. */
+static void attachments_begin(const weft_store *store, station *at)
+{
+    for (uint64_t i = 0; i < store->count; i++)
+        at[i] = (station){.bytes = weft_store_attached(&store->versions[i]) == WEFT_STORE_KINDS ? FAR : 0,
+                          .before = WEFT_STORE_NONE};
 }
 
 /* Returns the version that a file of a kind starts from. WEFT_STORE_NONE: none that is here, or the file was found
@@ -50,11 +56,12 @@ static uint64_t start_of(const weft_store_version *v, weft_store_kind kind)
     return weft_store_has(v, kind) ? v->start[kind] : WEFT_STORE_NONE;
 }
 
-static bool station_back(const weft_store *store, station *at, uint64_t i, weft_store_kind kind)
+/* No way goes back past version `first`. */
+static bool station_back(const weft_store *store, station *at, uint64_t first, uint64_t i, weft_store_kind kind)
 {
     const weft_store_file *file = &store->versions[i].files[kind];
     const uint64_t start = start_of(&store->versions[i], kind);
-    return start != WEFT_STORE_NONE && at[i].bytes != FAR && !file->attached &&
+    return start != WEFT_STORE_NONE && start >= first && at[i].bytes != FAR && !file->attached &&
            station_better(&at[start], at[i].bytes + file->item.bytes, i, (weft_store_step){WEFT_STORE_BACK, i, kind});
 }
 
@@ -67,14 +74,14 @@ static bool station_forward(const weft_store *store, station *at, uint64_t i, we
                           (weft_store_step){WEFT_STORE_FORWARD, i, kind});
 }
 
-static bool stations_sweep(const weft_store *store, station *at)
+static bool stations_sweep(const weft_store *store, station *at, uint64_t first)
 {
     bool better = false;
-    for (uint64_t i = store->count; i-- > 0;) {
-        better |= station_back(store, at, i, WEFT_STORE_UPDATE);
-        better |= station_back(store, at, i, WEFT_STORE_MERGE);
+    for (uint64_t i = store->count; i-- > first;) {
+        better |= station_back(store, at, first, i, WEFT_STORE_UPDATE);
+        better |= station_back(store, at, first, i, WEFT_STORE_MERGE);
     }
-    for (uint64_t i = 0; i < store->count; i++) {
+    for (uint64_t i = first; i < store->count; i++) {
         better |= station_forward(store, at, i, WEFT_STORE_UPDATE);
         better |= station_forward(store, at, i, WEFT_STORE_MERGE);
         better |= station_forward(store, at, i, WEFT_STORE_TIGHT);
@@ -82,15 +89,21 @@ static bool stations_sweep(const weft_store *store, station *at)
     return better;
 }
 
-static station *stations_make(const weft_store *store, const uint64_t *held)
+/* Finds the ways to the bits of versions, or to their attachments. */
+static station *stations_make(const weft_store *store, const uint64_t *held, uint64_t first, bool attachments)
 {
     station *at = weft_mem_take(store->count + 1, sizeof *at);
     if (!at) {
         weft_fail(WEFT_E_MEMORY, "no memory for the ways to %llu versions", (ull)store->count);
         return NULL;
     }
-    stations_begin(store, held, at);
-    while (stations_sweep(store, at))
+    if (attachments)
+        attachments_begin(store, at);
+    else
+        bits_begin(store, held, at);
+    for (uint64_t i = 0; i < first; i++)
+        at[i].bytes = FAR;
+    while (stations_sweep(store, at, first))
         ;
     return at;
 }
@@ -113,13 +126,12 @@ static weft_status way_write(const station *at, uint64_t to, weft_store_way *way
 weft_status weft_store_way_find(const weft_store *store, const uint64_t *held, uint64_t to, weft_store_way *way)
 {
     *way = (weft_store_way){0};
-    station *at = stations_make(store, held);
+    station *at = stations_make(store, held, 0, false);
     if (!at)
         return WEFT_E_MEMORY;
     weft_status status = WEFT_OK;
     if (at[to].bytes == FAR)
-        status = weft_fail(WEFT_E_MISSING, "%s: no whole files lead to version %llu: weft_store_check names the damage",
-                           store->name, (ull)store->versions[to].version.number);
+        status = weft_store_gap_say(store, to, "no whole files lead to");
     else
         status = way_write(at, to, way);
     weft_mem_give(at);
@@ -132,13 +144,25 @@ void weft_store_way_close(weft_store_way *way)
     *way = (weft_store_way){0};
 }
 
-weft_status weft_store_reach(const weft_store *store, bool *reached)
+weft_status weft_store_reach(const weft_store *store, uint64_t first, bool *reached)
 {
-    station *at = stations_make(store, NULL);
+    station *at = stations_make(store, NULL, first, false);
     if (!at)
         return WEFT_E_MEMORY;
     for (uint64_t i = 0; i < store->count; i++)
         reached[i] = at[i].bytes != FAR;
+    weft_mem_give(at);
+    return WEFT_OK;
+}
+
+weft_status weft_store_attachment_find(const weft_store *store, uint64_t index, uint64_t *found)
+{
+    station *at = stations_make(store, NULL, 0, true);
+    if (!at)
+        return WEFT_E_MEMORY;
+    *found = at[index].bytes != FAR ? index : WEFT_STORE_NONE;
+    while (*found != WEFT_STORE_NONE && at[*found].before != WEFT_STORE_NONE)
+        *found = at[*found].before;
     weft_mem_give(at);
     return WEFT_OK;
 }

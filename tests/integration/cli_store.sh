@@ -85,6 +85,25 @@ says after "^$run_name/132: .* changed"
 got 131 "$work/m/v3.safetensors"
 got 132 "$work/m/v4.safetensors"
 
+echo "an update that is lost, or cut short, costs no version that a merge leads to"
+for loss in lost cut; do
+    for v in 0 1 2 3 4 5 0 1 2; do run put 0 "$weft" put "$work/$loss" "$work/m/v$v.safetensors"; done
+    lost=$(echo "$work/$loss"/*/"$(printf %020d 4)/source-0-of-1.weft")
+    [ $loss = lost ] && rm "$lost" || truncate -s 100 "$lost"
+    for v in 8 9; do
+        run get 0 "$weft" get "$work/$loss" --version $v -o "$work/$loss.$v"
+        same "$work/$loss.$v" "$work/m/v$((v - 7)).safetensors"
+    done
+    run saved 0 "$weft" rollout --store "$work/$loss" --empty --until 9 --save "$work/$loss.saved"
+    same "$work/$loss.saved" "$work/m/v2.safetensors"
+    run fsck 3 "$weft" fsck "$work/$loss"
+    run put 0 "$weft" put "$work/$loss" "$work/m/v3.safetensors"
+    says put '/10: version 10: .* changed' # no anchor
+done
+says fsck '/00000000000000000004/source-0-of-1.weft: corrupt: '
+run fsck 3 "$weft" fsck "$work/lost"
+says fsck '/4: the version is lost: version 5 goes on from it, and no file of it is there'
+
 echo "a rollout without a trainer: from the last version, from an older one, and following what comes"
 rm -rf "$work/live"
 run put 0 "$weft" put "$work/live" "$work/m/v0.safetensors" --version 10
