@@ -13,7 +13,7 @@ static json_t *entry_json(const weft_store_entry *entry)
     snprintf(run, sizeof run, "%016" PRIx64, entry->version.run);
     return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "run", run, "version",
                      weft_json_count(entry->version.number), "digest", weft_json_hash(entry->version.root), "base",
-                     entry->update_bytes ? weft_json_count(entry->base.number) : json_null(), "update_bytes",
+                     entry->base.run ? weft_json_count(entry->base.number) : json_null(), "update_bytes",
                      entry->update_bytes ? weft_json_count(entry->update_bytes) : json_null(), "anchor_bytes",
                      entry->anchor_bytes ? weft_json_count(entry->anchor_bytes) : json_null(), "merge_bytes",
                      entry->merge_bytes ? weft_json_count(entry->merge_bytes) : json_null(), "tight_bytes",
@@ -29,7 +29,7 @@ static void entry_print(const weft_store_entry *entry)
     if (gmtime_r(&at, &parts))
         strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &parts);
     if (entry->update_bytes)
-        snprintf(base, sizeof base, "from %" PRIu64, entry->base.number);
+        snprintf(base, sizeof base, entry->base.run ? "from %" PRIu64 : "from ?", entry->base.number);
     printf("%016" PRIx64 "/%-6" PRIu64 " %016" PRIx64 "  %s", entry->version.run, entry->version.number,
            entry->version.root, day);
     if (entry->update_bytes)

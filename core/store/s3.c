@@ -14,6 +14,8 @@
 #include "store/curl.h"
 #include "store/s3_login.h"
 
+typedef unsigned long long ull;
+
 #define TRIES       6u
 #define PAUSE_MS    100u /* before the second try; each further one is twice as long */
 #define CONNECT_MS  10000L
@@ -155,39 +157,6 @@ const char *weft_s3_prefix(const weft_s3 *s3)
 
 /* ---- one request */
 
-size_t weft_s3_body_take(char *data, size_t one, size_t count, void *user)
-{
-    weft_s3_answer *answer = user;
-    const uint64_t bytes = (uint64_t)one * count;
-    if (answer->bytes + bytes + 1 > answer->capacity) {
-        const uint64_t capacity = 2 * (answer->bytes + bytes) + 4096;
-        uint8_t *grown = weft_mem_grow(answer->body, answer->capacity, capacity, 1);
-        if (!grown)
-            return 0;
-        answer->body = grown;
-        answer->capacity = capacity;
-    }
-    memcpy(answer->body + answer->bytes, data, bytes);
-    answer->bytes += bytes;
-    answer->body[answer->bytes] = 0; /* so that text ends */
-    return bytes;
-}
-
-/* Takes two headers: the etag, and the object's size behind the slash of a range. */
-static size_t header_take(char *data, size_t one, size_t count, void *user)
-{
-    weft_s3_answer *answer = user;
-    const size_t bytes = one * count;
-    char line[256];
-    snprintf(line, sizeof line, "%.*s", (int)(bytes < 255 ? bytes : 255), data);
-    line[strcspn(line, "\r\n")] = 0;
-    if (strncasecmp(line, "etag:", 5) == 0)
-        snprintf(answer->etag, sizeof answer->etag, "%.79s", line + 5 + strspn(line + 5, " "));
-    if (strncasecmp(line, "content-range:", 14) == 0 && strrchr(line, '/'))
-        answer->total = strtoull(strrchr(line, '/') + 1, NULL, 10);
-    return bytes;
-}
-
 int weft_s3_may_go_on(void *ended, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
     (void)down_total;
@@ -195,6 +164,14 @@ int weft_s3_may_go_on(void *ended, curl_off_t down_total, curl_off_t down, curl_
     (void)up_total;
     (void)up;
     return atomic_load((const atomic_bool *)ended);
+}
+
+/* The same for one answer, which also has its time. */
+static int answer_may_go_on(void *user, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+    weft_s3_answer *answer = user;
+    return weft_s3_answer_is_late(answer, (uint64_t)(down + up)) ||
+           weft_s3_may_go_on((void *)(uintptr_t)answer->ended, down_total, down, up_total, up);
 }
 
 static bool url_make(const weft_s3 *s3, const weft_s3_request *request, char url[URL_MOST])
@@ -245,12 +222,12 @@ static void options_set(const weft_s3 *s3, const weft_s3_request *request, const
     lib->easy_setopt(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* nobody waits to be told to go on */
     lib->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
     lib->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, STILL_S);
-    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, weft_s3_body_take);
+    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, weft_s3_body_take_bounded);
     lib->easy_setopt(handle, CURLOPT_WRITEDATA, answer);
-    lib->easy_setopt(handle, CURLOPT_HEADERFUNCTION, header_take);
+    lib->easy_setopt(handle, CURLOPT_HEADERFUNCTION, weft_s3_header_take);
     lib->easy_setopt(handle, CURLOPT_HEADERDATA, answer);
-    lib->easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, weft_s3_may_go_on);
-    lib->easy_setopt(handle, CURLOPT_XFERINFODATA, &s3->ended);
+    lib->easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, answer_may_go_on);
+    lib->easy_setopt(handle, CURLOPT_XFERINFODATA, answer);
     lib->easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
     if (request->range)
         lib->easy_setopt(handle, CURLOPT_RANGE, request->range);
@@ -263,8 +240,8 @@ static void options_set(const weft_s3 *s3, const weft_s3_request *request, const
 static CURLcode ask_once(const weft_s3 *s3, const weft_s3_request *request, const char *url, weft_s3_answer *answer)
 {
     struct curl_slist *headers = headers_make(s3, request);
-    answer->bytes = answer->total = 0;
-    answer->etag[0] = 0;
+    weft_s3_answer_begin(answer, request);
+    answer->ended = &s3->ended;
     options_set(s3, request, url, headers, answer);
     const CURLcode code = s3->lib->easy_perform(s3->handle);
     answer->code = 0;
@@ -277,12 +254,21 @@ static CURLcode ask_once(const weft_s3 *s3, const weft_s3_request *request, cons
 
 /* ---- again */
 
-static bool helps_to_ask_again(CURLcode code, long answered)
+/* Whether the server does not serve now, whatever it is asked. */
+static bool is_away(CURLcode code, const weft_s3_answer *answer)
 {
     if (code == CURLE_OK)
-        return answered == 408 || answered == 429 || answered == 500 || answered >= 502;
-    return code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_WRITE_ERROR &&
-           code != CURLE_OUT_OF_MEMORY && code != CURLE_ABORTED_BY_CALLBACK && code != CURLE_PEER_FAILED_VERIFICATION;
+        return answer->code == 408 || answer->code == 429 || answer->code == 500 || answer->code >= 502;
+    return answer->late ||
+           (code != CURLE_PARTIAL_FILE && code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL &&
+            code != CURLE_WRITE_ERROR && code != CURLE_OUT_OF_MEMORY && code != CURLE_ABORTED_BY_CALLBACK &&
+            code != CURLE_PEER_FAILED_VERIFICATION);
+}
+
+static bool helps_to_ask_again(CURLcode code, const weft_s3_answer *answer)
+{
+    return !answer->late &&
+           (code == CURLE_PARTIAL_FILE || is_away(code, answer) || (code == CURLE_OK && weft_s3_answer_is_cut(answer)));
 }
 
 static bool is_answer(long code)
@@ -313,15 +299,27 @@ static weft_status refuse(const weft_s3 *s3, const weft_s3_request *request, CUR
 {
     char what[128] = "", why[300] = "";
     const char *name = request->name ? request->name : "", *at = answer->bytes ? (const char *)answer->body : "";
+    const weft_status status = is_away(code, answer) ? WEFT_E_TIMEOUT : WEFT_E_FILE;
+    if (answer->over)
+        return weft_fail(WEFT_E_FILE, "%s/%s: %s sends more than %llu bytes, which are all that was to come", s3->url,
+                         name, s3->endpoint, (ull)answer->most);
+    if (answer->late || code == CURLE_OPERATION_TIMEDOUT)
+        return weft_fail(status, "%s/%s: %s takes too long: %llu bytes came in %.0f s", s3->url, name, s3->endpoint,
+                         (ull)answer->bytes, 1e-3 * weft_clock_ms(answer->begun_ns, weft_clock_ns()));
     if (code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR)
         return weft_fail(WEFT_E_MEMORY, "no memory for what %s answers", s3->url);
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return weft_fail(WEFT_E_FILE, "%s/%s: broken off, because the store is closed", s3->url, name);
     if (code != CURLE_OK)
-        return weft_fail(WEFT_E_FILE, "%s/%s: %s: %s", s3->url, name, s3->endpoint, s3->lib->easy_strerror(code));
+        return weft_fail(status, "%s/%s: %s: %s", s3->url, name, s3->endpoint, s3->lib->easy_strerror(code));
+    if (is_answer(answer->code)) {
+        weft_s3_answer_show(answer, why, sizeof why);
+        return weft_fail(WEFT_E_FILE, "%s/%s: %s answers %ld with %s %s: %s", s3->url, name, s3->endpoint, answer->code,
+                         weft_s3_answer_is_cut(answer) ? "half a" : "what is no", request->root, why);
+    }
     weft_s3_element(&at, "Code", what, sizeof what);
     weft_s3_element(&at, "Message", why, sizeof why);
-    return weft_fail(WEFT_E_FILE, "%s/%s: %s answers %ld%s%s%s%s", s3->url, name, s3->endpoint, answer->code,
+    return weft_fail(status, "%s/%s: %s answers %ld%s%s%s%s", s3->url, name, s3->endpoint, answer->code,
                      what[0] ? " " : "", what, why[0] ? ": " : "", why);
 }
 
@@ -338,14 +336,14 @@ weft_status weft_s3_ask(weft_s3 *s3, const weft_s3_request *request, weft_s3_ans
         if (status != WEFT_OK)
             return status;
         const CURLcode code = ask_once(s3, request, url, answer);
-        if (code == CURLE_OK && is_answer(answer->code))
+        if (code == CURLE_OK && is_answer(answer->code) && weft_s3_answer_is_whole(answer))
             return WEFT_OK;
         if (!renewed && is_expired(code, answer)) {
             renewed = true;
             if (login_take(s3) == WEFT_OK)
                 continue;
         }
-        if (tried + 1 == TRIES || weft_clock_ns() > until_ns || !helps_to_ask_again(code, answer->code))
+        if (tried + 1 == TRIES || weft_clock_ns() > until_ns || !helps_to_ask_again(code, answer))
             return refuse(s3, request, code, answer);
         pause_before(s3, tried);
     }

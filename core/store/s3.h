@@ -4,9 +4,13 @@
 #ifndef WEFT_CORE_STORE_S3_H
 #define WEFT_CORE_STORE_S3_H
 
+#include <stdatomic.h>
+
 #include "store/store.h"
 
 typedef struct weft_s3 weft_s3;
+
+#define WEFT_S3_LIST_MOST (UINT64_C(16) << 20) /* bytes of a page of a listing, which has a thousand names */
 
 /* One request. */
 typedef struct weft_s3_request {
@@ -17,6 +21,8 @@ typedef struct weft_s3_request {
     uint64_t body_bytes;
     const char *range; /* of bytes, as HTTP has it; NULL: all */
     bool fresh;        /* only if there is no such object */
+    uint64_t most;     /* bytes that are to come at most, beside the text of an error */
+    const char *root;  /* element of XML that an answer of 200 is; NULL: it may be anything */
 } weft_s3_request;
 
 /* The answer to a request. The caller gives the body back with weft_mem_give. */
@@ -26,6 +32,11 @@ typedef struct weft_s3_answer {
     uint64_t bytes, capacity;
     uint64_t total; /* bytes of the object, of which the body may be a range */
     char etag[80];  /* with its quotes */
+    const weft_s3_request *asked;
+    const atomic_bool *ended; /* ends the request */
+    uint64_t most;            /* bytes that the body may have */
+    uint64_t begun_ns;        /* when the request was made last */
+    bool over, late;          /* it was broken off, because more came, or less than a second's share */
 } weft_s3_answer;
 
 /* Opens s3://BUCKET/PREFIX or gs://BUCKET/PREFIX, with the credentials, region and endpoint that the environment and
@@ -40,9 +51,28 @@ void weft_s3_end(weft_s3 *s3);
 const char *weft_s3_url(const weft_s3 *s3);
 const char *weft_s3_prefix(const weft_s3 *s3);
 
-/* Asks, and asks again where that helps. Codes 404, 409, 412 and 501 are answers like 200; any other is an error.
- * Errors: WEFT_E_FILE, with what the server says; WEFT_E_MEMORY. */
+/* Asks, and asks again where that helps. Codes 404, 409, 412 and 501 are answers like 200; any other is an error. The
+ * answer has at most as many bytes as are asked for, and takes a time that grows with these.
+ * Errors: WEFT_E_FILE, with what the server says; WEFT_E_TIMEOUT (it does not serve: no other request would fare
+ * better); WEFT_E_MEMORY. */
 weft_status weft_s3_ask(weft_s3 *s3, const weft_s3_request *request, weft_s3_answer *answer);
+
+/* ---- s3_answer.c: what comes back */
+
+/* Readies an answer for a request that is made now. The body before stays as memory. */
+void weft_s3_answer_begin(weft_s3_answer *answer, const weft_s3_request *request);
+/* Appends what libcurl got to a weft_s3_answer, without a bound, and up to its own. */
+size_t weft_s3_body_take(char *data, size_t one, size_t count, void *answer);
+size_t weft_s3_body_take_bounded(char *data, size_t one, size_t count, void *answer);
+/* Takes what the headers of an answer announce. */
+size_t weft_s3_header_take(char *data, size_t one, size_t count, void *answer);
+/* Tells whether so many bytes, up and down, are too few for the time since the request. */
+bool weft_s3_answer_is_late(weft_s3_answer *answer, uint64_t moved);
+/* Tells whether an answer of 200 is the element of XML that it is to be, with its end; and whether it begins so. */
+bool weft_s3_answer_is_whole(const weft_s3_answer *answer);
+bool weft_s3_answer_is_cut(const weft_s3_answer *answer);
+/* The beginning of a body, for a message. */
+void weft_s3_answer_show(const weft_s3_answer *answer, char *text, size_t room);
 
 /* ---- s3_text.c: what goes into URLs, and comes in XML */
 

@@ -50,8 +50,6 @@ weft_status weft_s3_role_of_instance(const weft_s3_web *web, weft_s3_login *logi
 
 /* ---- s3.c */
 
-/* Appends what libcurl got to a weft_s3_answer. */
-size_t weft_s3_body_take(char *data, size_t one, size_t count, void *answer);
 /* libcurl asks once a second at least, whatever the server does, whether to go on; `ended` is an atomic_bool. */
 int weft_s3_may_go_on(void *ended, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up);
 #endif

@@ -29,9 +29,9 @@ static void reader_close(void *user)
     weft_mem_give(r);
 }
 
-static weft_status range_read(const reader *r, const char *range, weft_s3_answer *answer)
+static weft_status range_read(const reader *r, const char *range, uint64_t most, weft_s3_answer *answer)
 {
-    const weft_s3_request request = {.method = "GET", .name = r->name, .range = range};
+    const weft_s3_request request = {.method = "GET", .name = r->name, .range = range, .most = most};
     weft_status status = weft_s3_ask(r->s3, &request, answer);
     if (status == WEFT_OK && answer->code == 404)
         status = weft_fail(WEFT_E_FILE, "%s/%s: is not there", weft_s3_url(r->s3), r->name);
@@ -47,7 +47,7 @@ static weft_status tail_read(reader *r)
     weft_s3_answer answer = {0};
     char range[64];
     snprintf(range, sizeof range, "-%llu", (unsigned long long)TAIL_BYTES);
-    weft_status status = range_read(r, range, &answer);
+    weft_status status = range_read(r, range, TAIL_BYTES, &answer);
     r->tail = answer.body;
     r->tail_bytes = answer.bytes;
     r->bytes = answer.total;
@@ -64,7 +64,7 @@ static weft_status window_read(reader *r, uint64_t offset, uint64_t bytes)
     weft_s3_answer answer = {0};
     char range[64];
     snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)offset, (unsigned long long)(offset + count - 1));
-    weft_status status = range_read(r, range, &answer);
+    weft_status status = range_read(r, range, count, &answer);
     if (status == WEFT_OK && answer.bytes != count)
         status = weft_fail(WEFT_E_FILE, "%s/%s: %llu bytes came of %llu", weft_s3_url(r->s3), r->name,
                            (unsigned long long)answer.bytes, (unsigned long long)count);

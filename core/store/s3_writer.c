@@ -60,7 +60,7 @@ static weft_status object_look(const writer *w, bool *there, weft_s3_answer *ans
 /* A write that was answered by a broken connection may have been done all the same: then the object is ours. */
 static bool is_ours(const writer *w)
 {
-    const weft_s3_request request = {.method = "GET", .name = w->name};
+    const weft_s3_request request = {.method = "GET", .name = w->name, .most = w->used};
     weft_s3_answer answer = {0};
     const bool same = weft_s3_ask(w->s3, &request, &answer) == WEFT_OK && answer.code == 200 &&
                       answer.bytes == w->used && memcmp(answer.body, w->part, w->used) == 0;
@@ -294,7 +294,8 @@ static weft_status upload_give_up(weft_s3 *s3, const char *key, const char *id)
 /* Looks at the first thousand, which is all that one listing tells. */
 weft_status weft_s3_tidy(weft_s3 *s3, uint64_t time_s)
 {
-    const weft_s3_request request = {.method = "GET", .query = "uploads="};
+    const weft_s3_request request = {
+        .method = "GET", .query = "uploads=", .most = WEFT_S3_LIST_MOST, .root = "ListMultipartUploadsResult"};
     weft_s3_answer answer = {0};
     char upload[3000], key[1200], id[ID_MOST], begun[64];
     weft_status status = weft_s3_ask(s3, &request, &answer);

@@ -49,8 +49,10 @@ static weft_status file_is_damaged(checker *c, uint64_t index, weft_store_kind k
 {
     weft_store_version *v = &c->store->versions[index];
     char name[WEFT_STORE_NAME_MAX];
-    if (status == WEFT_E_MEMORY || status == WEFT_E_SYSTEM || status == WEFT_E_STATE || c->reported[index][kind])
-        return status == WEFT_E_MEMORY || status == WEFT_E_SYSTEM || status == WEFT_E_STATE ? status : WEFT_OK;
+    const bool ends = status == WEFT_E_MEMORY || status == WEFT_E_SYSTEM || status == WEFT_E_STATE ||
+                      status == WEFT_E_TIMEOUT; /* which says nothing of the file */
+    if (ends || c->reported[index][kind])
+        return ends ? status : WEFT_OK;
     v->files[kind].status = status;
     c->reported[index][kind] = true;
     weft_store_name_put(&v->files[kind].item.name, name);

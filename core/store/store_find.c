@@ -84,7 +84,7 @@ weft_store_file *weft_store_gap(const weft_store *store, uint64_t index, char te
     for (int kind = 0; kind < WEFT_STORE_KINDS; kind++) {
         weft_store_file *file = &v->files[kind];
         weft_store_name_put(&file->item.name, name);
-        snprintf(text, WEFT_STORE_GAP_MAX, "%s is damaged", name);
+        snprintf(text, WEFT_STORE_GAP_MAX, "%s cannot be used", name);
         if (file->item.bytes && file->status != WEFT_OK)
             return file;
     }

@@ -83,7 +83,7 @@ static weft_status sums_read(weft_store_file *file, const weft_update_file *upda
     return file->sums ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for the sums of %u keys", count);
 }
 
-/* Damage is a fact about the file, which `status` keeps. */
+/* Damage is a fact about the file, which `status` keeps. A server that does not serve says nothing of any file. */
 static weft_status ends_read(const weft_store *store, weft_store_file *file)
 {
     weft_update_file *update;
@@ -92,9 +92,9 @@ static weft_status ends_read(const weft_store *store, weft_store_file *file)
     file->status = weft_store_file_open(store, file, &update);
     if (file->status == WEFT_OK && update->tail.divided)
         file->status = sums_read(file, update);
-    if (file->status == WEFT_E_MEMORY) {
+    if (file->status == WEFT_E_MEMORY || file->status == WEFT_E_TIMEOUT) {
         weft_update_close(update);
-        return WEFT_E_MEMORY;
+        return file->status;
     }
     if (file->status == WEFT_OK) {
         file->base = update->header.base;
@@ -124,11 +124,12 @@ static int items_compare(const void *a, const void *b)
     return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-/* An empty file is damaged; its size here is 1, because 0 says that there is none. */
+/* An empty file is damaged; its size here is 1, because 0 says that there is none. Nobody has looked at it yet. */
 static void item_keep(weft_store_version *version, const weft_store_item *item)
 {
     weft_store_file *file = &version->files[item->name.kind];
     file->item = *item;
+    file->status = WEFT_AGAIN;
     if (item->bytes == 0)
         file->item.bytes = 1;
 }
@@ -333,7 +334,7 @@ weft_status weft_store_load(weft_store *store)
         status = weft_store_view_judge(store);
     store->others = items.others;
     weft_mem_give(items.items);
-    return status;
+    return status == WEFT_E_TIMEOUT ? WEFT_E_FILE : status; /* all of the place cannot be read */
 }
 
 /* ---- after a put */

@@ -89,7 +89,7 @@ echo "an update that is lost, or cut short, costs no version that a merge leads 
 for loss in lost cut; do
     for v in 0 1 2 3 4 5 0 1 2; do run put 0 "$weft" put "$work/$loss" "$work/m/v$v.safetensors"; done
     lost=$(echo "$work/$loss"/*/"$(printf %020d 4)/source-0-of-1.weft")
-    [ $loss = lost ] && rm "$lost" || truncate -s 100 "$lost"
+    if [ $loss = lost ]; then rm "$lost"; else truncate -s 100 "$lost"; fi
     for v in 8 9; do
         run get 0 "$weft" get "$work/$loss" --version $v -o "$work/$loss.$v"
         same "$work/$loss.$v" "$work/m/v$((v - 7)).safetensors"

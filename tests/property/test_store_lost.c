@@ -115,7 +115,7 @@ static void test_a_merge_alone_is_proved(void **state)
     assert_int_equal(said.files, 1);
     assert_int_equal(said.lost, 1);
     assert_int_equal(said.last, 8);
-    assert_non_null(strstr(said.text, "00000000000000000008/merge-0-of-1.weft is damaged"));
+    assert_non_null(strstr(said.text, "00000000000000000008/merge-0-of-1.weft cannot be used"));
     world_close(&w);
 }
 
@@ -138,7 +138,7 @@ static void test_a_loss_is_named_with_its_source(void **state)
     assert_int_equal(said.files, 1);
     assert_int_equal(said.lost, 2); /* versions 3 and 4 */
     assert_non_null(strstr(said.text, "source 1 of 2: no whole files lead to this version: "));
-    assert_non_null(strstr(said.text, "00000000000000000003/source-1-of-2.weft is damaged"));
+    assert_non_null(strstr(said.text, "00000000000000000003/source-1-of-2.weft cannot be used"));
     world_close(&w);
 }
 

@@ -10,6 +10,13 @@ again and compared. PUT /faults with words between blanks has the next requests 
     busy    503                         drop    no answer, and nothing is done
     cut     half of the body            lost    done, but the connection breaks before the answer
     slow    an answer after a second        stuck   no answer for a minute
+    denied  403                             login   200 with a page of HTML, as a portal answers
+    half    half of the body, of no length  endless a body of no length that goes on for 256 MiB
+    drip    2 bytes a second
+    round   a page of a listing that is followed by itself
+    empty   a page of a listing without names, which another one follows
+
+PUT /always with a word and a part of a path has all requests for such paths fail so, until the word is fine.
 
 GET /counts tells how often each word and method was served.
 
@@ -32,6 +39,7 @@ LOCK = threading.Lock()
 OBJECTS, UPLOADS, FAULTS, COUNTS = {}, {}, collections.deque(), collections.Counter()
 ROLES = {} # id: secret, token, end
 LIFE = [3600.0]
+ALWAYS = ["fine", ""] # a fault, and a part of the paths that it befalls
 PAGE = 3 # entries of a listing's page, so that there are several
 
 
@@ -57,10 +65,19 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
+        if fault not in ("half", "endless"):
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
-        self.close_connection = self.close_connection or fault == "cut"
+        self.close_connection = self.close_connection or fault != "fine"
+        if fault == "drip":
+            for at in range(0, len(body), 2):
+                self.wfile.write(body[at : at + 2])
+                time.sleep(1)
+        elif fault == "endless":
+            for _ in range(256):
+                self.wfile.write(b"<ListBucketResult>" + b" " * (1 << 20))
+        else:
+            self.wfile.write(body[: len(body) // 2] if fault in ("cut", "half") else body)
 
     def refuse(self, code, name, text=""):
         self.answer(code, f"<Error><Code>{name}</Code><Message>{text} &amp; so on</Message></Error>".encode())
@@ -153,12 +170,20 @@ class Server(http.server.BaseHTTPRequestHandler):
                 FAULTS.extend(body.decode().split())
             self.answer(200)
             return
+        if self.path == "/always":
+            ALWAYS[:] = (body.decode().split() + [""])[:2]
+            self.answer(200)
+            return
         with LOCK:
-            self.fault = FAULTS.popleft() if FAULTS else "fine"
+            self.fault = FAULTS.popleft() if FAULTS else ALWAYS[0] if ALWAYS[1] in self.path else "fine"
             COUNTS[self.fault] += 1
             COUNTS[self.command] += 1
         if self.fault in ("error", "busy"):
             self.refuse(500 if self.fault == "error" else 503, "SlowDown")
+        elif self.fault == "denied":
+            self.refuse(403, "AccessDenied")
+        elif self.fault == "login":
+            self.answer(200, b"<html><head><title>Sign in</title></head>" + b" " * 1000 + b"</html>")
         elif self.fault == "drop":
             self.close_connection = True
         else:
@@ -201,16 +226,22 @@ class Server(http.server.BaseHTTPRequestHandler):
         rows = "".join(f"<Upload><Key>{key}</Key><UploadId>{number}</UploadId>"
                        f"<Initiated>2020-01-01T00:00:00.000Z</Initiated></Upload>"
                        for number, (key, parts) in UPLOADS.items() if parts is not None)
-        self.answer(200, f"<R>{rows}</R>".encode())
+        self.answer(200, f"<ListMultipartUploadsResult>{rows}</ListMultipartUploadsResult>".encode())
 
     def list(self, query):
+        if self.fault in ("round", "empty"):
+            token = "same" if self.fault == "round" else str(time.time())
+            self.answer(200, f"<ListBucketResult><NextContinuationToken>{token}</NextContinuationToken>"
+                             f"<IsTruncated>true</IsTruncated></ListBucketResult>".encode())
+            return
         names = sorted(key for key in OBJECTS if key.startswith(query["prefix"]) and
                        key > query.get("continuation-token", "").replace(" +/", ""))
         rows = "".join(f"<Contents><Key>{xml.sax.saxutils.escape(key)}</Key><LastModified>{OBJECTS[key][1]}</LastModified>"
                        f"<Size>{len(OBJECTS[key][0])}</Size></Contents>" for key in names[:PAGE])
         if len(names) > PAGE:
             rows += f"<NextContinuationToken>{xml.sax.saxutils.escape(names[PAGE - 1])} +/</NextContinuationToken>"
-        self.answer(200, f"<R>{rows}</R>".encode())
+        rows += f"<IsTruncated>{str(len(names) > PAGE).lower()}</IsTruncated>"
+        self.answer(200, f"<ListBucketResult xmlns='x'>{rows}</ListBucketResult>".encode())
 
     def put(self, key, body):
         if key in OBJECTS and self.headers.get("If-None-Match") == "*":
@@ -257,6 +288,7 @@ def main():
     Server.secret = sys.argv[2]
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     server.daemon_threads = True
+    server.handle_error = lambda *of: None # a client that goes away in the middle of an answer
     with open(sys.argv[1] + ".part", "w", encoding="utf-8") as file:
         file.write(str(server.server_address[1]))
     import os
