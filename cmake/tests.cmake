@@ -158,6 +158,12 @@ foreach(kind unit property fault golden integration)
                 target_link_options(test_fault_store_disk PRIVATE LINKER:--wrap=write,--wrap=fsync,--wrap=mkdir
                     LINKER:--wrap=renameat2,--wrap=unlink)
             endif()
+        elseif(source MATCHES "store_watch\\.c$")
+            if(NOT WEFT_ROOMS_SHARED)
+                weft_cmocka_test(${kind} ${source})
+                target_link_options(test_unit_store_watch PRIVATE LINKER:--wrap=opendir,--wrap=fstatfs,--wrap=statx
+                    LINKER:--wrap=inotify_add_watch)
+            endif()
         elseif(source MATCHES "model_written\\.c$")
             if(NOT WEFT_ROOMS_SHARED)
                 weft_cmocka_test(${kind} ${source})

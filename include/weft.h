@@ -1096,9 +1096,10 @@ WEFT_API void weft_store_close(weft_store *store);
 WEFT_API weft_status weft_store_refresh(weft_store *store);
 /* Refreshes the store until it has other files than before, or the time is over.
  *
- * A folder tells what is written on this host by inotify. An object server, and what other hosts write into a shared
- * folder, is looked at after 50 ms, and after up to a second while nothing comes.
- * timeout_ms  time to wait at most; 0: one look
+ * A folder of a local file system tells all at once by inotify. An object server, and a folder that other hosts may
+ * write, is looked at after 50 ms, and after up to a second while nothing comes, however short the waits are. A look at
+ * a folder takes the times of its folders, and lists them only where these changed.
+ * timeout_ms  time to wait at most; 0: one look, at once
  * Returns WEFT_OK (there are other files), WEFT_AGAIN (the time is over, or a signal came). Errors: as
  * weft_store_refresh. */
 WEFT_API weft_status weft_store_wait(weft_store *store, uint32_t timeout_ms);

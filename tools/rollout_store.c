@@ -166,7 +166,7 @@ static weft_status follow(reader *r)
                                                   weft_signals_reason())
                                 : WEFT_OK;
         status = weft_store_wait(r->stored.store, LOOK_MS);
-        if (status == WEFT_OK || status == WEFT_AGAIN)
+        if (status == WEFT_OK)
             status = weft_stored_list(&r->stored);
         if (status == WEFT_OK)
             status = advance(r);

@@ -13,7 +13,7 @@ typedef unsigned long long ull;
 
 #define ANCHORS 64u
 
-/* The place is looked at again after so long, and after more and more while nothing comes. */
+/* The place is looked at again after so long, and after more and more while nothing comes, whoever asks how often. */
 #define LOOK_FIRST_MS 50u
 #define LOOK_LAST_MS  1000u
 
@@ -115,41 +115,51 @@ weft_status weft_store_refresh(weft_store *store)
 
 /* ---- waiting */
 
-/* Returns false if a signal came. */
-static bool pause_take(const weft_store *store, uint32_t ms)
+/* Returns false if a signal came. *early: somebody wrote, so the time is not over. */
+static bool pause_take(const weft_store *store, uint64_t until_ns, bool *early)
 {
-    if (store->port->wait)
-        return store->port->wait(store->place, ms);
-    weft_clock_pass(ms * WEFT_NS_PER_MS);
-    return true;
+    const uint64_t now_ns = weft_clock_ns(), left_ms = until_ns > now_ns ? (until_ns - now_ns) / WEFT_NS_PER_MS + 1 : 0;
+    *early = false;
+    if (!store->port->wait) {
+        weft_clock_pass(left_ms * WEFT_NS_PER_MS);
+        return true;
+    }
+    const bool quiet = store->port->wait(store->place, (uint32_t)left_ms);
+    *early = weft_clock_ns() < until_ns;
+    return quiet;
 }
 
-static void look_later(weft_store *store)
+/* Looks for other files. WEFT_AGAIN: there are none, and the next look is later. */
+static weft_status look(weft_store *store)
 {
-    store->look_ms = 2 * store->look_ms < LOOK_LAST_MS ? 2 * store->look_ms : LOOK_LAST_MS;
+    const uint64_t seen = store->seen;
+    const bool stirred = !store->port->stirred || store->port->stirred(store->place);
+    const weft_status status = stirred ? weft_store_load(store) : WEFT_OK;
+    const bool none = status == WEFT_OK && store->seen == seen;
+    if (!none)
+        store->look_ms = LOOK_FIRST_MS;
+    store->look_ns = weft_clock_ns() + store->look_ms * WEFT_NS_PER_MS;
+    if (none)
+        store->look_ms = 2 * store->look_ms < LOOK_LAST_MS ? 2 * store->look_ms : LOOK_LAST_MS;
+    return none ? WEFT_AGAIN : status;
 }
 
 weft_status weft_store_wait(weft_store *store, uint32_t timeout_ms)
 {
     WEFT_ALONE(store, "weft_store_wait");
-    const uint64_t seen = store->seen, end_ns = weft_clock_ns() + timeout_ms * WEFT_NS_PER_MS;
+    const uint64_t end_ns = weft_clock_ns() + timeout_ms * WEFT_NS_PER_MS;
+    bool now = timeout_ms == 0;
     if (store->port->watch)
         store->port->watch(store->place);
     for (;;) {
-        const weft_status status = weft_store_load(store);
-        if (status != WEFT_OK || store->seen != seen) {
-            store->look_ms = LOOK_FIRST_MS;
-            return status;
+        if (now || weft_clock_ns() >= store->look_ns) {
+            const weft_status status = look(store);
+            if (status != WEFT_AGAIN)
+                return status;
         }
-        const uint64_t now_ns = weft_clock_ns();
-        const uint64_t left_ms = end_ns > now_ns ? (end_ns - now_ns) / WEFT_NS_PER_MS + 1 : 0;
-        if (!left_ms || !pause_take(store, left_ms < store->look_ms ? (uint32_t)left_ms : store->look_ms) ||
-            weft_clock_ns() >= end_ns)
-            break;
-        look_later(store);
+        if (weft_clock_ns() >= end_ns || !pause_take(store, end_ns < store->look_ns ? end_ns : store->look_ns, &now))
+            return WEFT_AGAIN;
     }
-    look_later(store);
-    return WEFT_AGAIN;
 }
 
 /* ---- what a version brings along */

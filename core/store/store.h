@@ -56,8 +56,10 @@ typedef struct weft_store_port {
     weft_status (*remove)(void *place, const char *name);
     /* Removes unfinished files that were last written before `time_s`. */
     weft_status (*tidy)(void *place, uint64_t time_s);
-    /* Has `wait` return as soon as files come from here on. NULL, or no success: `wait` only takes its time. */
+    /* Somebody waits for files from here on, which `stirred` and `wait` may tell of. NULL: they do not. */
     void (*watch)(void *place);
+    /* Tells whether a listing may differ from the last one. NULL: it may. */
+    bool (*stirred)(void *place);
     /* Returns after so many milliseconds, or as soon as somebody wrote. False: a signal came. */
     bool (*wait)(void *place, uint32_t ms);
     /* Ends what is under way, and has all later calls fail. Any thread. NULL: no call waits for long. */
@@ -98,7 +100,8 @@ struct weft_store {
     uint64_t others;   /* files that are no files of a store */
     uint64_t last_run; /* last run of any source; 0: there are no files */
     uint64_t seen;     /* one word for the names and sizes of all files */
-    uint32_t look_ms;  /* time until the place is looked at again */
+    uint32_t look_ms;  /* time from one look at the place to the next */
+    uint64_t look_ns;  /* time of the next look */
     /* A reader looks at the files of one trainer, and has a store for each source of several beside them. These share
      * its place and its name. */
     bool alone; /* only files of this source are looked at */

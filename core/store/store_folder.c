@@ -2,10 +2,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,13 +11,14 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "store/store.h"
+#include "store/store_watch.h"
 
 #define DEPTH 3u /* RUN, NUMBER, FILE */
 
 typedef struct folder {
     char *path;
     size_t path_bytes;
-    int watched; /* inotify descriptor, which each walk shows all folders to; -1: none */
+    weft_store_watch watch;
 } folder;
 
 /* ---- paths */
@@ -67,6 +66,10 @@ typedef struct walk {
     weft_status (*seen)(struct walk *walk, const char *name, const struct stat *facts);
     weft_store_items *items;
     uint64_t time_s;
+    weft_store_watch *watch;            /* is shown what the walk finds; NULL: nothing waits for the place */
+    bool files, unfinished;             /* what the folder NUMBER that was listed last has */
+    char last[2 * WEFT_STORE_NAME_MAX]; /* the last folder NUMBER of the RUN that is walked; "": none to look at */
+    uint64_t last_times;
 } walk;
 
 static weft_status walk_into(walk *w, const char *within, unsigned depth);
@@ -94,47 +97,96 @@ static weft_status walk_entry(walk *w, const char *within, const char *entry, un
     return status;
 }
 
+static weft_status listing_fails(const char *path)
+{
+    return errno == ENOENT ? WEFT_OK : weft_fail(WEFT_E_FILE, "%s: cannot be listed: %s", path, strerror(errno));
+}
+
+static weft_status entries_walk(walk *w, const char *within, const char *path, DIR *listed, unsigned depth)
+{
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(listed);
+        if (!entry)
+            return errno ? listing_fails(path) : WEFT_OK;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = walk_entry(w, within, entry->d_name, depth);
+    }
+    return status;
+}
+
+/* Has a folder be looked at whose new entries inotify may not tell: the place, a RUN, and in it the last NUMBER and
+ * each that somebody writes in. */
+static void folder_mark(walk *w, const char *within, const char *path, uint64_t times, unsigned depth)
+{
+    if (depth < DEPTH - 1 || !w->files || w->unfinished)
+        weft_store_watch_mark(w->watch, path, times);
+    else if (strcmp(within, w->last) > 0) {
+        snprintf(w->last, sizeof w->last, "%s", within);
+        w->last_times = times;
+    }
+}
+
+/* A RUN is at its end: its last NUMBER is known. */
+static void last_mark(walk *w)
+{
+    char *path = w->last[0] ? path_of(w->place, w->last) : NULL;
+    if (path)
+        weft_store_watch_mark(w->watch, path, w->last_times);
+    weft_mem_give(path);
+    w->last[0] = 0;
+}
+
 static weft_status walk_into(walk *w, const char *within, unsigned depth)
 {
     char *path = path_of(w->place, within);
     if (!path)
         return WEFT_E_MEMORY;
-    weft_status status = WEFT_OK;
-    /* Before the listing, so that nothing comes between them. A folder that is not watched is only looked at later. */
-    if (w->place->watched >= 0)
-        inotify_add_watch(w->place->watched, path, IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR);
     DIR *listed = opendir(path);
-    if (!listed && errno != ENOENT)
-        status = weft_fail(WEFT_E_FILE, "%s: cannot be listed: %s", path, strerror(errno));
-    while (listed && status == WEFT_OK) {
-        errno = 0;
-        const struct dirent *entry = readdir(listed);
-        if (!entry && errno)
-            status = weft_fail(WEFT_E_FILE, "%s: cannot be listed: %s", path, strerror(errno));
-        if (!entry)
-            break;
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = walk_entry(w, within, entry->d_name, depth);
-    }
+    uint64_t times = 0;
+    w->files = w->unfinished = false;
+    /* Before the listing, so that nothing comes between them. */
+    const bool told = !listed || !w->watch || weft_store_watch_folder(w->watch, path, dirfd(listed), &times);
+    weft_status status = listed ? entries_walk(w, within, path, listed, depth) : listing_fails(path);
+    if (w->watch && (!told || depth == 0)) /* the place may become another folder */
+        folder_mark(w, within, path, times, depth);
+    if (w->watch && depth == 1)
+        last_mark(w);
     if (listed)
         closedir(listed);
     weft_mem_give(path);
     return status;
 }
 
+static bool is_unfinished(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && weft_store_watch_is_unfinished(slash + 1);
+}
+
 static weft_status item_seen(walk *w, const char *name, const struct stat *facts)
 {
     weft_store_item item = {.bytes = (uint64_t)facts->st_size, .time_s = (uint64_t)facts->st_mtim.tv_sec};
-    if (S_ISREG(facts->st_mode) && weft_store_name_get(name, &item.name))
+    if (w->watch)
+        weft_store_watch_file(w->watch, facts);
+    if (S_ISREG(facts->st_mode) && weft_store_name_get(name, &item.name)) {
+        w->files = true;
         return weft_store_items_add(w->items, &item);
+    }
+    w->unfinished = w->unfinished || is_unfinished(name);
     w->items->others++;
     return WEFT_OK;
 }
 
 static weft_status folder_list(void *user, weft_store_items *items)
 {
-    walk w = {.place = user, .seen = item_seen, .items = items};
-    return walk_into(&w, "", 0);
+    folder *place = user;
+    walk w = {.place = place, .seen = item_seen, .items = items, .watch = place->watch.begun ? &place->watch : NULL};
+    weft_store_watch_walk(&place->watch);
+    const weft_status status = walk_into(&w, "", 0);
+    weft_store_watch_walked(&place->watch, status == WEFT_OK);
+    return status;
 }
 
 /* ---- files */
@@ -206,14 +258,6 @@ static weft_status folder_remove(void *user, const char *name)
     return status;
 }
 
-static bool is_unfinished(const char *name)
-{
-    const char *last = strrchr(name, '/');
-    unsigned draw;
-    int end = 0;
-    return last && sscanf(last, "/weft-%8x.tmp%n", &draw, &end) == 1 && end > 0 && last[end] == 0;
-}
-
 static weft_status unfinished_seen(walk *w, const char *name, const struct stat *facts)
 {
     if (!S_ISREG(facts->st_mode) || !is_unfinished(name) || (uint64_t)facts->st_mtim.tv_sec >= w->time_s)
@@ -233,19 +277,19 @@ static weft_status folder_tidy(void *user, uint64_t time_s)
 static void folder_watch(void *user)
 {
     folder *place = user;
-    if (place->watched < 0)
-        place->watched = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    weft_store_watch_begin(&place->watch);
+}
+
+static bool folder_stirred(void *user)
+{
+    folder *place = user;
+    return weft_store_watch_stirred(&place->watch);
 }
 
 static bool folder_wait(void *user, uint32_t ms)
 {
-    const folder *place = user;
-    char events[4096];
-    struct pollfd watched = {.fd = place->watched, .events = POLLIN}; /* poll ignores -1 */
-    const int ready = poll(&watched, 1, (int)ms);
-    while (ready > 0 && read(place->watched, events, sizeof events) > 0)
-        ;
-    return ready >= 0;
+    folder *place = user;
+    return weft_store_watch_wait(&place->watch, ms);
 }
 
 /* ---- open and close */
@@ -253,8 +297,7 @@ static bool folder_wait(void *user, uint32_t ms)
 static void folder_close(void *user)
 {
     folder *place = user;
-    if (place->watched >= 0)
-        close(place->watched);
+    weft_store_watch_close(&place->watch);
     weft_mem_give(place->path);
     weft_mem_give(place);
 }
@@ -278,6 +321,7 @@ weft_status weft_store_folder_open(const char *path, bool create, const weft_sto
         .remove = folder_remove,
         .tidy = folder_tidy,
         .watch = folder_watch,
+        .stirred = folder_stirred,
         .wait = folder_wait,
         .close = folder_close,
     };
@@ -286,7 +330,7 @@ weft_status weft_store_folder_open(const char *path, bool create, const weft_sto
         return status;
     folder *made = weft_mem_take(1, sizeof *made);
     if (made)
-        *made = (folder){.path = weft_mem_text(path), .watched = -1};
+        made->path = weft_mem_text(path);
     if (!made || !made->path) {
         weft_mem_give(made);
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");
