@@ -1,6 +1,7 @@
 #include "store/s3.h"
 
 #ifndef WEFT_NO_S3
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +27,18 @@ typedef unsigned long long ull;
 
 struct weft_s3 {
     const weft_curl *lib;
-    CURL *handle;
     char *url;      /* as it was given */
     char *endpoint; /* http://HOST[:PORT] or https://HOST */
     char *bucket, *prefix;
     char region[64];
-    weft_s3_login login;
-    uint64_t draw; /* for the pauses */
     atomic_bool ended;
+
+    pthread_mutex_t lock; /* of what follows */
+    weft_s3_login login;
+    uint64_t logins;             /* counts them */
+    uint64_t draw;               /* for the pauses */
+    CURL *idle[WEFT_S3_ABREAST]; /* handles, with their connections, that no request uses now */
+    uint32_t idle_count;
 };
 
 /* ---- open and close */
@@ -99,7 +104,26 @@ static weft_status server_take(weft_s3 *s3)
 static weft_status login_take(weft_s3 *s3)
 {
     const weft_s3_web web = web_of(s3);
+    s3->logins++;
     return weft_s3_login_take(&web, s3->url, &s3->login);
+}
+
+static weft_status login_keep(weft_s3 *s3)
+{
+    const weft_s3_web web = web_of(s3);
+    pthread_mutex_lock(&s3->lock);
+    const weft_status status = weft_s3_login_keep(&web, s3->url, &s3->login);
+    pthread_mutex_unlock(&s3->lock);
+    return status;
+}
+
+/* Takes other credentials than those of a request that was refused, unless another request did so meanwhile. */
+static weft_status login_renew(weft_s3 *s3, uint64_t refused)
+{
+    pthread_mutex_lock(&s3->lock);
+    const weft_status status = s3->logins == refused ? login_take(s3) : WEFT_OK;
+    pthread_mutex_unlock(&s3->lock);
+    return status;
 }
 
 weft_status weft_s3_open(const char *url, weft_s3 **s3)
@@ -107,6 +131,7 @@ weft_status weft_s3_open(const char *url, weft_s3 **s3)
     weft_s3 *made = weft_mem_take(1, sizeof *made);
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    pthread_mutex_init(&made->lock, NULL);
     made->draw = weft_clock_ns();
     weft_status status = weft_curl_open(&made->lib);
     if (status == WEFT_OK)
@@ -115,10 +140,6 @@ weft_status weft_s3_open(const char *url, weft_s3 **s3)
         status = server_take(made);
     if (status == WEFT_OK)
         status = login_take(made);
-    if (status == WEFT_OK) {
-        made->handle = made->lib->easy_init();
-        status = made->handle ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for a store");
-    }
     if (status == WEFT_OK)
         *s3 = made;
     else
@@ -130,13 +151,14 @@ void weft_s3_close(weft_s3 *s3)
 {
     if (!s3)
         return;
-    if (s3->handle)
-        s3->lib->easy_cleanup(s3->handle);
+    while (s3->idle_count > 0)
+        s3->lib->easy_cleanup(s3->idle[--s3->idle_count]);
     weft_mem_give(s3->prefix);
     weft_mem_give(s3->bucket);
     weft_mem_give(s3->endpoint);
     weft_mem_give(s3->url);
     explicit_bzero(&s3->login, sizeof s3->login);
+    pthread_mutex_destroy(&s3->lock);
     weft_mem_give(s3);
 }
 
@@ -203,11 +225,10 @@ static struct curl_slist *headers_make(const weft_s3 *s3, const weft_s3_request 
     return headers;
 }
 
-static void options_set(const weft_s3 *s3, const weft_s3_request *request, const char *url,
+static void options_set(const weft_s3 *s3, CURL *handle, const weft_s3_request *request, const char *url,
                         const struct curl_slist *headers, weft_s3_answer *answer)
 {
     const weft_curl *lib = s3->lib;
-    CURL *handle = s3->handle;
     lib->easy_reset(handle);
     lib->easy_setopt(handle, CURLOPT_URL, url);
     lib->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
@@ -237,15 +258,37 @@ static void options_set(const weft_s3 *s3, const weft_s3_request *request, const
     }
 }
 
-static CURLcode ask_once(const weft_s3 *s3, const weft_s3_request *request, const char *url, weft_s3_answer *answer)
+/* Gives a handle back, so that its connection serves a later request. */
+static void handle_give(weft_s3 *s3, CURL *handle)
 {
-    struct curl_slist *headers = headers_make(s3, request);
+    pthread_mutex_lock(&s3->lock);
+    const bool kept = s3->idle_count < WEFT_S3_ABREAST;
+    if (kept)
+        s3->idle[s3->idle_count++] = handle;
+    pthread_mutex_unlock(&s3->lock);
+    if (!kept)
+        s3->lib->easy_cleanup(handle);
+}
+
+/* `*login` receives the number of the credentials that sign the request. */
+static CURLcode ask_once(weft_s3 *s3, const weft_s3_request *request, const char *url, weft_s3_answer *answer,
+                         uint64_t *login)
+{
     weft_s3_answer_begin(answer, request);
     answer->ended = &s3->ended;
-    options_set(s3, request, url, headers, answer);
-    const CURLcode code = s3->lib->easy_perform(s3->handle);
+    pthread_mutex_lock(&s3->lock);
+    CURL *handle = s3->idle_count ? s3->idle[--s3->idle_count] : s3->lib->easy_init();
+    struct curl_slist *headers = headers_make(s3, request);
+    if (handle)
+        options_set(s3, handle, request, url, headers, answer);
+    *login = s3->logins;
+    pthread_mutex_unlock(&s3->lock);
+    const CURLcode code = handle ? s3->lib->easy_perform(handle) : CURLE_OUT_OF_MEMORY;
     answer->code = 0;
-    s3->lib->easy_getinfo(s3->handle, CURLINFO_RESPONSE_CODE, &answer->code);
+    if (handle) {
+        s3->lib->easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &answer->code);
+        handle_give(s3, handle);
+    }
     if (!answer->total)
         answer->total = answer->bytes;
     s3->lib->slist_free_all(headers);
@@ -288,8 +331,10 @@ static bool is_expired(CURLcode code, const weft_s3_answer *answer)
 static void pause_before(weft_s3 *s3, uint32_t tried)
 {
     const uint64_t most = (uint64_t)PAUSE_MS << tried;
-    s3->draw = weft_mix64(s3->draw);
-    const uint64_t until_ns = weft_clock_ns() + (most / 2 + s3->draw % (most / 2)) * WEFT_NS_PER_MS;
+    pthread_mutex_lock(&s3->lock);
+    const uint64_t draw = s3->draw = weft_mix64(s3->draw);
+    pthread_mutex_unlock(&s3->lock);
+    const uint64_t until_ns = weft_clock_ns() + (most / 2 + draw % (most / 2)) * WEFT_NS_PER_MS;
     while (weft_clock_ns() < until_ns && !atomic_load(&s3->ended))
         weft_clock_pass(SLICE_MS * WEFT_NS_PER_MS);
 }
@@ -329,18 +374,18 @@ weft_status weft_s3_ask(weft_s3 *s3, const weft_s3_request *request, weft_s3_ans
     if (!url_make(s3, request, url))
         return weft_fail(WEFT_E_ARGUMENT, "%s: a name is too long for a URL", s3->url);
     const uint64_t until_ns = weft_clock_ns() + PATIENCE_MS * WEFT_NS_PER_MS;
-    const weft_s3_web web = web_of(s3);
     bool renewed = false;
     for (uint32_t tried = 0;; tried++) {
-        const weft_status status = weft_s3_login_keep(&web, s3->url, &s3->login);
+        uint64_t login;
+        const weft_status status = login_keep(s3);
         if (status != WEFT_OK)
             return status;
-        const CURLcode code = ask_once(s3, request, url, answer);
+        const CURLcode code = ask_once(s3, request, url, answer, &login);
         if (code == CURLE_OK && is_answer(answer->code) && weft_s3_answer_is_whole(answer))
             return WEFT_OK;
         if (!renewed && is_expired(code, answer)) {
             renewed = true;
-            if (login_take(s3) == WEFT_OK)
+            if (login_renew(s3, login) == WEFT_OK)
                 continue;
         }
         if (tried + 1 == TRIES || weft_clock_ns() > until_ns || !helps_to_ask_again(code, answer))

@@ -1,6 +1,6 @@
 /* s3.h - one prefix of an object server, and requests to it, signed by libcurl.
  *
- * A request that the server could not serve is made again, with pauses that grow. One thread at a time. */
+ * A request that the server could not serve is made again, with pauses that grow. Any thread, several at once. */
 #ifndef WEFT_CORE_STORE_S3_H
 #define WEFT_CORE_STORE_S3_H
 
@@ -11,6 +11,7 @@
 typedef struct weft_s3 weft_s3;
 
 #define WEFT_S3_LIST_MOST (UINT64_C(16) << 20) /* bytes of a page of a listing, which has a thousand names */
+#define WEFT_S3_ABREAST   32u /* requests at once, each by a connection of its own, that a store makes */
 
 /* One request. */
 typedef struct weft_s3_request {

@@ -46,6 +46,7 @@ typedef struct weft_store_items {
 
 /* A place for files. Errors name the file. */
 typedef struct weft_store_port {
+    uint32_t abreast; /* files that several threads are to open at once, because each waits for a server; 0: one */
     weft_status (*list)(void *place, weft_store_items *items);
     /* Opens a file, which the caller closes before the store. */
     weft_status (*open)(void *place, const char *name, weft_update_file **update);
@@ -72,7 +73,7 @@ typedef struct weft_store_file {
     weft_store_item item;
     weft_version base, target;
     uint64_t layout[2]; /* hash of the layout */
-    weft_status status; /* OK: both ends are whole and fit the name */
+    weft_status status; /* OK: both ends are whole and fit the name; AGAIN: nobody looked at them */
     bool attached;      /* the file brings an attachment */
     bool divided;       /* its layout is of cells of a model */
     bool read;          /* its ends were read, and are whole */
@@ -123,7 +124,7 @@ void weft_store_name_put(const weft_store_name *name, char out[WEFT_STORE_NAME_M
 /* Reads a name. False: the name is not as weft_store_name_put writes it. */
 bool weft_store_name_get(const char *text, weft_store_name *name);
 
-/* ---- store_folder.c, store_s3.c, store_list.c, store_find.c */
+/* ---- store_folder.c, store_s3.c, store_abreast.c, store_list.c, store_find.c */
 
 /* Opens a folder as a place. Errors: WEFT_E_FILE (no folder, or it cannot be made), WEFT_E_MEMORY. */
 weft_status weft_store_folder_open(const char *path, bool create, const weft_store_port **port, void **place);
@@ -134,6 +135,9 @@ weft_status weft_store_s3_open(const char *url, const weft_store_port **port, vo
 weft_status weft_store_items_add(weft_store_items *items, const weft_store_item *item);
 /* Lists the place anew, and reads the ends of all files. A damaged file is no error here. */
 weft_status weft_store_load(weft_store *store);
+/* Has `read` look at each file that nobody looked at (its status is WEFT_AGAIN), at as many at once as the place
+ * allows. Errors: the first of `read`, after which no other file is looked at. */
+weft_status weft_store_abreast(weft_store *store, weft_status (*read)(const weft_store *store, weft_store_file *file));
 /* Gives versions back. */
 void weft_store_versions_give(weft_store_version *versions, uint64_t count);
 /* Adds or updates a version after the store wrote a file of that version. Errors: WEFT_E_MEMORY. */

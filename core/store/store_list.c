@@ -87,7 +87,7 @@ static weft_status sums_read(weft_store_file *file, const weft_update_file *upda
 static weft_status ends_read(const weft_store *store, weft_store_file *file)
 {
     weft_update_file *update;
-    if (file->read)
+    if (file->status != WEFT_AGAIN)
         return WEFT_OK;
     file->status = weft_store_file_open(store, file, &update);
     if (file->status == WEFT_OK && update->tail.divided)
@@ -97,6 +97,7 @@ static weft_status ends_read(const weft_store *store, weft_store_file *file)
         return file->status;
     }
     if (file->status == WEFT_OK) {
+        file->item.bytes = update->source.bytes;
         file->base = update->header.base;
         file->target = update->header.target;
         memcpy(file->layout, update->header.layout, sizeof file->layout);
@@ -232,6 +233,7 @@ static weft_status items_take(weft_store *store, const weft_store_item *items, u
         return status;
     known_take(&before, store);
     weft_store_versions_give(before.versions, before.count);
+    status = weft_store_abreast(store, ends_read);
     for (uint64_t i = 0; status == WEFT_OK && i < store->count; i++)
         status = version_read(store, &store->versions[i]);
     return status;
@@ -363,7 +365,6 @@ static bool is_last(const weft_store *store, const weft_store_name *name)
 weft_status weft_store_note(weft_store *store, const weft_store_name *name)
 {
     uint64_t index = weft_store_find(store, name->run, name->number);
-    weft_update_file *update;
     if (index == WEFT_STORE_NONE && !is_last(store, name))
         return weft_store_load(store);
     weft_status status = index == WEFT_STORE_NONE ? version_append(store, name) : WEFT_OK;
@@ -371,12 +372,10 @@ weft_status weft_store_note(weft_store *store, const weft_store_name *name)
         return status;
     weft_store_version *version = &store->versions[index == WEFT_STORE_NONE ? store->count - 1 : index];
     weft_store_file *file = &version->files[name->kind];
-    *file = (weft_store_file){.item = {*name, 1, (uint64_t)time(NULL)}};
-    status = weft_store_file_open(store, file, &update);
-    if (status != WEFT_OK)
-        return status;
-    file->item.bytes = update->source.bytes;
+    *file = (weft_store_file){.item = {*name, 1, (uint64_t)time(NULL)}, .status = WEFT_AGAIN};
+    status = ends_read(store, file);
+    if (status != WEFT_OK || file->status != WEFT_OK)
+        return status != WEFT_OK ? status : file->status;
     store->last_run = name->run > store->last_run ? name->run : store->last_run;
-    weft_update_close(update);
     return version_read(store, version);
 }

@@ -147,6 +147,7 @@ static void s3_close(void *place)
 weft_status weft_store_s3_open(const char *url, const weft_store_port **port, void **place)
 {
     static const weft_store_port table = {
+        .abreast = WEFT_S3_ABREAST,
         .list = s3_list,
         .open = s3_open,
         .put = s3_put,

@@ -48,6 +48,13 @@ for v in 4 0 2; do got "$store" $((120 + v)) "$work/m/v$v.safetensors"; done
 run fsck 0 "$weft" fsck "$store"
 says fsck '^5 versions, 0 faults$'
 
+echo "files are opened several at once, each by one request"
+counted "True"
+before=$(cat "$work/counts.out")
+faults fine fine meet meet # behind the two pages of the listing
+run log 0 "$weft" log "$store"
+counted "n['met'] == 2 and n['GET'] == $before['GET'] + 2 + 5"
+
 echo "requests that fail are made again"
 faults error busy drop cut slow error
 got "$store" 123 "$work/m/v3.safetensors"

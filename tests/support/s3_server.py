@@ -17,6 +17,7 @@ again and compared. PUT /faults with words between blanks has the next requests 
     empty   a page of a listing without names, which another one follows
 
 PUT /always with a word and a part of a path has all requests for such paths fail so, until the word is fine.
+    meet    waits for another of its kind, counted as met when that is under way at the same time
 
 GET /counts tells how often each word and method was served.
 
@@ -40,6 +41,7 @@ OBJECTS, UPLOADS, FAULTS, COUNTS = {}, {}, collections.deque(), collections.Coun
 ROLES = {} # id: secret, token, end
 LIFE = [3600.0]
 ALWAYS = ["fine", ""] # a fault, and a part of the paths that it befalls
+MEETING = threading.Barrier(2, timeout=10)
 PAGE = 3 # entries of a listing's page, so that there are several
 
 
@@ -188,6 +190,8 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             time.sleep({"slow": 1, "stuck": 60}.get(self.fault, 0))
+            if self.fault == "meet":
+                self.meet()
             why = self.signed(body)
             if self.expired():
                 COUNTS["expired"] += 1
@@ -196,6 +200,14 @@ class Server(http.server.BaseHTTPRequestHandler):
                 self.refuse(403, "SignatureDoesNotMatch", why)
             else:
                 self.serve(body)
+
+    def meet(self):
+        try:
+            MEETING.wait()
+            with LOCK:
+                COUNTS["met"] += 1
+        except threading.BrokenBarrierError:
+            MEETING.reset()
 
     do_GET = do_PUT = do_POST = do_DELETE = handle_any
 
