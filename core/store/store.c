@@ -133,7 +133,7 @@ static bool pause_take(const weft_store *store, uint64_t until_ns, bool *early)
 static weft_status look(weft_store *store)
 {
     const uint64_t seen = store->seen;
-    const bool stirred = !store->port->stirred || store->port->stirred(store->place);
+    const bool stirred = !seen || !store->port->stirred || store->port->stirred(store->place);
     const weft_status status = stirred ? weft_store_load(store) : WEFT_OK;
     const bool none = status == WEFT_OK && store->seen == seen;
     if (!none)

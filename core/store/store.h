@@ -100,7 +100,7 @@ struct weft_store {
     uint64_t count, capacity;
     uint64_t others;   /* files that are no files of a store */
     uint64_t last_run; /* last run of any source; 0: there are no files */
-    uint64_t seen;     /* one word for the names and sizes of all files */
+    uint64_t seen;     /* one word for the names and sizes of all files; 0: the last look failed */
     uint32_t look_ms;  /* time from one look at the place to the next */
     uint64_t look_ns;  /* time of the next look */
     /* A reader looks at the files of one trainer, and has a store for each source of several beside them. These share

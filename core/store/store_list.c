@@ -305,7 +305,7 @@ static weft_status sources_part(weft_store *store, const weft_store_items *items
 /* Returns one word for the names and sizes of sorted files. */
 static uint64_t items_word(const weft_store_items *items)
 {
-    uint64_t word = weft_mix64(items->count);
+    uint64_t word = weft_mix64(items->count + WEFT_PHI);
     for (uint64_t i = 0; i < items->count; i++) {
         const weft_store_name *name = &items->items[i].name;
         const uint64_t parts[] = {name->run, name->number, (uint64_t)name->kind << 32 | name->source, name->sources,
@@ -329,11 +329,11 @@ weft_status weft_store_load(weft_store *store)
         for (uint64_t i = 0; i < items.count; i++)
             if (items.items[i].name.run > store->last_run)
                 store->last_run = items.items[i].name.run;
-        store->seen = items_word(&items);
         status = sources_part(store, &items);
     }
     if (status == WEFT_OK)
         status = weft_store_view_judge(store);
+    store->seen = status == WEFT_OK ? items_word(&items) : 0;
     store->others = items.others;
     weft_mem_give(items.items);
     return status == WEFT_E_TIMEOUT ? WEFT_E_FILE : status; /* all of the place cannot be read */

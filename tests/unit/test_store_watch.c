@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/status.h"
 #include "store/store.h"
 
 #define HOUR_MS 3600000u
@@ -319,6 +320,30 @@ static void a_server_is_listed_once_a_second(void **state)
     }
 }
 
+static weft_status open_fails(void *user, const char *name, weft_update_file **update)
+{
+    (void)user;
+    (void)name;
+    (void)update;
+    return weft_fail_quiet(WEFT_E_TIMEOUT, "the server is away");
+}
+
+/* What came is told after the error, although nothing came since. */
+static void a_look_that_failed_is_made_again(void **state)
+{
+    weft_store_port server;
+    (void)state;
+    assert_int_equal(weft_store_wait(store, 0), WEFT_AGAIN);
+    file_put(1, WEFT_STORE_UPDATE);
+    server = *port;
+    server.open = open_fails;
+    store->port = &server;
+    assert_int_equal(weft_store_wait(store, 0), WEFT_E_FILE);
+    server.open = port->open;
+    assert_int_equal(weft_store_wait(store, 0), WEFT_OK);
+    assert_int_equal(weft_store_wait(store, 0), WEFT_AGAIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +355,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_is_begun_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_grows_is_walked_until_it_rests, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_is_listed_once_a_second, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_look_that_failed_is_made_again, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
