@@ -61,6 +61,10 @@ int weft_verb_copy(const weft_args *args)
         status = weft_store_copy(c.from, c.to, &work, fault_print, &c, &c.faults, &c.copied);
         weft_offline_bar_end(&c.bar);
     }
+    if (status == WEFT_OK && c.copied.files + c.copied.there + c.faults == 0) {
+        phase = WEFT_TOOL_INPUT;
+        status = weft_fail_quiet(WEFT_E_MISSING, "%s: no store is there: it has no file of one", args->words[0]);
+    }
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, phase, status);
     if (status == WEFT_OK)
         report(&c);

@@ -54,6 +54,8 @@ int weft_verb_fsck(const weft_args *args)
         weft_work work = weft_offline_work(args, "prove", &f.bar);
         status = weft_store_check(f.stored.store, &work, fault_print, &f, &f.faults);
         weft_offline_bar_end(&f.bar);
+        if (status == WEFT_E_MISSING) /* no store is there */
+            phase = WEFT_TOOL_INPUT;
     }
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, phase, status);
     if (status == WEFT_OK)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/status.h"
 #include "output.h"
 #include "stored.h"
 #include "verbs.h"
@@ -62,6 +63,8 @@ int weft_verb_log(const weft_args *args)
 {
     weft_stored stored;
     weft_status status = weft_stored_open(args->words[0], false, &stored);
+    if (status == WEFT_OK && stored.count == 0)
+        status = weft_fail_quiet(WEFT_E_MISSING, "%s: no version of a store is there", args->words[0]);
     const int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     if (status == WEFT_OK)
         report(args, &stored);

@@ -319,6 +319,8 @@ weft_status weft_store_check(weft_store *store, const weft_work *work,
     weft_status status = weft_size_check(work, "weft_work");
     if (status == WEFT_OK)
         status = weft_store_load(store);
+    if (status == WEFT_OK && !store->last_run)
+        status = weft_fail(WEFT_E_MISSING, "%s: no store is there: it has no file of one", store->name);
     if (status != WEFT_OK)
         return status;
     const checker like = {

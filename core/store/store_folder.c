@@ -74,6 +74,21 @@ typedef struct walk {
 
 static weft_status walk_into(walk *w, const char *within, unsigned depth);
 
+/* Looks at an entry, and at what a link stands for where a RUN, a NUMBER or a file belongs, because versions that are
+ * left out would be begun anew. */
+static weft_status entry_look(const char *path, const char *name, unsigned depth, struct stat *facts)
+{
+    static const char *const rest[DEPTH] = {"/00000000000000000001/anchor-0-of-1.weft", "/anchor-0-of-1.weft", ""};
+    char whole[3 * WEFT_STORE_NAME_MAX];
+    weft_store_name parts;
+    if (lstat(path, facts) != 0) /* removed since */
+        return errno == ENOENT ? WEFT_AGAIN : weft_fail(WEFT_E_FILE, "%s: %s", path, strerror(errno));
+    snprintf(whole, sizeof whole, "%s%s", name, rest[depth]);
+    if (S_ISLNK(facts->st_mode) && weft_store_name_get(whole, &parts) && stat(path, facts) != 0)
+        return weft_fail(WEFT_E_FILE, "%s: the link leads nowhere: %s", path, strerror(errno));
+    return WEFT_OK;
+}
+
 static weft_status walk_entry(walk *w, const char *within, const char *entry, unsigned depth)
 {
     char name[2 * WEFT_STORE_NAME_MAX];
@@ -86,15 +101,13 @@ static weft_status walk_entry(walk *w, const char *within, const char *entry, un
     char *path = path_of(w->place, name);
     if (!path)
         return WEFT_E_MEMORY;
-    weft_status status = WEFT_OK;
-    if (lstat(path, &facts) != 0) /* removed since */
-        status = errno == ENOENT ? WEFT_OK : weft_fail(WEFT_E_FILE, "%s: %s", path, strerror(errno));
-    else if (S_ISDIR(facts.st_mode) && depth + 1 < DEPTH)
+    weft_status status = entry_look(path, name, depth, &facts);
+    if (status == WEFT_OK && S_ISDIR(facts.st_mode) && depth + 1 < DEPTH)
         status = walk_into(w, name, depth + 1);
-    else
+    else if (status == WEFT_OK)
         status = w->seen(w, name, &facts);
     weft_mem_give(path);
-    return status;
+    return status == WEFT_AGAIN ? WEFT_OK : status;
 }
 
 static weft_status listing_fails(const char *path)

@@ -104,6 +104,20 @@ says fsck '/00000000000000000004/source-0-of-1.weft: corrupt: '
 run fsck 3 "$weft" fsck "$work/lost"
 says fsck '/4: the version is lost: version 5 goes on from it, and no file of it is there'
 
+echo "a run that a link stands for goes on, and is not begun anew where the link leads nowhere"
+mv "$store/$run_name" "$work/elsewhere" && ln -s ../elsewhere "$store/$run_name"
+run link 0 "$weft" put "$store" "$work/m/v5.safetensors"
+says link "^$run_name/133: "
+got 133 "$work/m/v5.safetensors"
+got 120 "$work/m/v0.safetensors"
+mv "$work/elsewhere" "$work/unmounted"
+for verb in "log $store" "put $store $work/m/v5.safetensors"; do
+    # shellcheck disable=SC2086
+    run link 2 "$weft" $verb
+    says link "$run_name: the link leads nowhere"
+done
+rm "$store/$run_name" && mv "$work/unmounted" "$store/$run_name"
+
 echo "a rollout without a trainer: from the last version, from an older one, and following what comes"
 rm -rf "$work/live"
 run put 0 "$weft" put "$work/live" "$work/m/v0.safetensors" --version 10
@@ -139,7 +153,7 @@ refused 'cannot be created in .*none: No such file' get "$store" --version 120 -
 refused 'no such version; weft log lists them' get "$store" --version 121 -o "$work/never"
 refused 'no such version' get "$store" --version 0000000000000001/120 -o "$work/never"
 refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/never"
-refused 'the store ends at version 132; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
+refused 'the store ends at version 133; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
 refused 'updates of level fast, and tight ones beside them, none of pairs' put "$store" "$work/m/v0.safetensors" --level pairs
 refused 'the store has no whole version up to 3$' rollout --store "$store" --empty --until 3
 refused 'need a number' put "$store" "$work/m/v0.safetensors" --version 1x
@@ -148,6 +162,11 @@ refused 'leave --peer' rollout --store "$work/live" --peer a --empty
 refused 'either --model FILE or --empty' rollout --store "$work/live"
 refused 'gone' rollout --store "$work/gone" --empty
 refused 'goes with --store alone' rollout "$work/site.ini" --peer a --empty --follow
+mkdir -p "$work/empty/some"
+refused 'empty: no version of a store is there' log "$work/empty"
+refused 'empty: no store is there' fsck "$work/empty"
+refused 'empty: no store is there' copy "$work/empty" "$work/never"
+rm -rf "$work/never"
 refused 'gone' log "$work/gone"
 refused 'gone' fsck "$work/gone"
 absent "$work/never"
