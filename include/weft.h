@@ -1225,8 +1225,8 @@ typedef struct weft_store_fault {
  * report  gets each fault; any status but WEFT_OK ends the work and is returned
  * faults  receives their number
  * Blocks: for a pass over the weights of the model for each file. Needs memory for the weights.
- * Errors: WEFT_E_MISSING (the place has no file of a store), those of the place, WEFT_E_MEMORY, the errors of report and
- * progress. */
+ * Errors: WEFT_E_MISSING (the place has no file of a store), those of the place, WEFT_E_MEMORY, the errors of report
+ * and progress. */
 WEFT_API weft_status weft_store_check(weft_store *store, const weft_work *work,
                                       weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
                                       uint64_t *faults);
