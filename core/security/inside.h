@@ -60,6 +60,8 @@ void weft_certificate_name(const weft_openssl *lib, X509 *certificate, char name
 void weft_shared_install(weft_guard *guard, SSL_CTX *context);
 /* Reads a peer's key, so that a bad file is known. Errors, all quiet: WEFT_E_CONFIG. */
 weft_status weft_shared_check(weft_guard *guard, const weft_site_peer *peer);
+/* Cuts NAME:ID, as a dialing end offers them. False: it offers anything else, which must not become part of a path. */
+bool weft_shared_cut(const unsigned char *offer, size_t bytes, char name[WEFT_SITE_NAME], char id[WEFT_SECRET_ID]);
 /* Overwrites the copy of the key that OpenSSL keeps with a connection. */
 void weft_shared_forget(weft_seal *seal);
 

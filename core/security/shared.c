@@ -78,8 +78,7 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **offer, 
 
 /* ---- the end that was dialed */
 
-/* Cuts "NAME:ID". */
-static bool cut_offer(const unsigned char *offer, size_t bytes, char name[WEFT_SITE_NAME], char id[WEFT_SECRET_ID])
+bool weft_shared_cut(const unsigned char *offer, size_t bytes, char name[WEFT_SITE_NAME], char id[WEFT_SECRET_ID])
 {
     const size_t name_bytes = bytes < WEFT_SECRET_ID ? 0 : bytes - WEFT_SECRET_ID;
     if (name_bytes == 0 || name_bytes >= WEFT_SITE_NAME || offer[name_bytes] != ':')
@@ -88,7 +87,8 @@ static bool cut_offer(const unsigned char *offer, size_t bytes, char name[WEFT_S
     name[name_bytes] = 0;
     memcpy(id, offer + name_bytes + 1, WEFT_SECRET_ID - 1);
     id[WEFT_SECRET_ID - 1] = 0;
-    return weft_site_is_name(name) && strspn(id, "0123456789abcdef") == WEFT_SECRET_ID - 1;
+    return strlen(name) == name_bytes && weft_site_is_name(name) &&
+           strspn(id, "0123456789abcdef") == WEFT_SECRET_ID - 1;
 }
 
 /* Reads the key of this name and this ID. */
@@ -123,7 +123,7 @@ static int find_key(SSL *ssl, const unsigned char *offer, size_t bytes, SSL_SESS
     char name[WEFT_SITE_NAME], id[WEFT_SECRET_ID];
     weft_seal *seal = weft_openssl_here()->SSL_get_ex_data(ssl, 0);
     *session = NULL;
-    if (!cut_offer(offer, bytes, name, id) || !find(seal, name, id))
+    if (!weft_shared_cut(offer, bytes, name, id) || !find(seal, name, id))
         return 1;
     snprintf(seal->name, sizeof seal->name, "%s", name);
     *session = make_session(seal->guard, ssl);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # certificates.sh FOLDER [NAME...]: makes what tests of tls need: two authorities, and certificates of trainer, a, b and
-# each NAME. Further ones of a: expired, not begun yet, of the other authority, without a name, long before and after. A
-# key has mode 0600.
+# each NAME. Further ones of a: expired, not begun yet, of the other authority, without a name, long before and after. One
+# of the trainer by the other authority, and one with a pattern. A key has mode 0600.
 set -euo pipefail
 folder=$1
 mkdir -p "$folder" && cd "$folder"
@@ -51,3 +51,5 @@ sign stranger a foreign 20200101000000Z 21000101000000Z
 sign nameless - ca 20200101000000Z 21000101000000Z
 sign long a ca 20000101000000Z 21000101000000Z
 sign wide '*' ca 20200101000000Z 21000101000000Z
+sign impostor trainer foreign 20200101000000Z 21000101000000Z
+sign pattern '*.site.example' ca 20200101000000Z 21000101000000Z

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "security/inside.h"
 #include "tests/support/sealed_pair.h"
 #include "wire/voucher.h"
 
@@ -177,15 +178,52 @@ static void files_gone_bad(void **state)
     make_key("a.key");
 }
 
-static void a_key_has_its_length(void **state)
+#define ID "0123456789abcdef"
+#define K8 "00112233445566"
+
+/* Files as they may be, and what is said of those that hold no key. */
+static void files_of_keys(void **state)
 {
+    static const struct {
+        const char *text, *says; /* NULL: it is a key */
+    } rows[] = {
+        {"weft-key-1 " ID " " K8 K8 K8 K8 "01234567", NULL},
+        {"weft-key-1 " ID " " K8 K8 K8 K8 "01234567\n", NULL},
+        {"weft-key-1 " ID " " K8 K8 K8 K8 "012345\n", "a key of less than 32 bytes"},
+        {"weft-key-1 " ID " " K8 K8 K8 K8 "0123456\n", "holds no key of weft"},
+        {"weft-key-1 " ID " " K8 K8 K8 K8 "01234567\n\n", "holds no key of weft"},
+        {"weft-key-1 " ID " " K8 K8 K8 K8 "0123456F", "holds no key of weft"},
+        {"weft-key-1 0123456789abcde " K8 K8 K8 K8 "01234567", "holds no key of weft"},
+        {"weft-key-2 " ID " " K8 K8 K8 K8 "01234567", "holds no key of weft"},
+        {"", "holds no key of weft"},
+    };
     (void)state;
-    need_library();
-    weft_secret *secret = weft_secret_open();
-    assert_non_null(secret);
-    assert_int_equal(weft_secret_read(secret, in_folder("a.key")), WEFT_OK);
-    assert_int_equal(secret->bytes, 32);
-    weft_secret_close(secret);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        weft_secret *secret = weft_secret_open();
+        const int fd = open(in_folder("row"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        assert_int_equal(write(fd, rows[i].text, strlen(rows[i].text)), (ssize_t)strlen(rows[i].text));
+        close(fd);
+        const weft_status status = weft_secret_read(secret, in_folder("row"));
+        if (status != (rows[i].says ? WEFT_E_CONFIG : WEFT_OK) || secret->bytes != (rows[i].says ? 0u : 32u))
+            fail_msg("row %zu: %s, %u bytes", i, weft_status_name(status), secret->bytes);
+        if (rows[i].says && !strstr(weft_last_error(), rows[i].says))
+            fail_msg("row %zu: '%s'", i, weft_last_error());
+        weft_secret_close(secret);
+    }
+}
+
+static void a_key_is_never_written_over(void **state)
+{
+    char id[WEFT_SECRET_ID];
+    weft_secret *first = weft_secret_open(), *then = weft_secret_open();
+    (void)state;
+    make_key("own");
+    assert_int_equal(weft_secret_read(first, in_folder("own")), WEFT_OK);
+    assert_int_equal(weft_secret_make(in_folder("own"), id), WEFT_E_FILE);
+    assert_int_equal(weft_secret_read(then, in_folder("own")), WEFT_OK);
+    assert_memory_equal(first->key, then->key, 32);
+    weft_secret_close(first);
+    weft_secret_close(then);
 }
 
 static void copy_key(const char *from, const char *to)
@@ -290,6 +328,28 @@ static void babble(void **state)
     }
 }
 
+/* A hello of 64 KiB, of which as much is read as anybody may send who has proved nothing. */
+static void a_long_hello(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    uint8_t record[5 + 4096] = {22, 3, 1, 16, 0, 1, 1, 0, 0};
+    weft_status status = WEFT_OK;
+    open_sealed(&s, "a");
+    const uint64_t most = s.sites[1]->guests.bytes;
+    uint64_t sent = 0;
+    for (; status == WEFT_OK && sent < 4 * most; sent += sizeof record) {
+        assert_int_equal(write(s.p.a.fd, record, sizeof record), sizeof record);
+        memset(record + 5, 0, 4); /* all but the first go on with it */
+        status = weft_control_fill(&s.p.b);
+    }
+    assert_int_not_equal(status, WEFT_OK);
+    assert_true(sent > most && sent <= most + 2 * sizeof record);
+    assert_non_null(strstr(weft_last_error(), "it sent more than guest_bytes"));
+    close_sealed(&s);
+}
+
 /* ---- no handshake at all */
 
 /* An end that speaks without tls is called by that name, whichever end dials. */
@@ -389,6 +449,9 @@ static void no_key_is_left(void **state)
     shake(&s, &dialed, &answered);
     assert_true(s.p.a.sealed && s.p.b.sealed);
     assert_int_equal(places_of(inverted), 0);
+    for (int end = 0; end < 2; end++) /* where no core dump looks */
+        for (size_t i = 0; i < sizeof s.guards[end]->secret->key; i++)
+            assert_int_equal(s.guards[end]->secret->key[i], 0);
     close_sealed(&s);
     assert_int_equal(places_of(inverted), 0);
 }
@@ -396,12 +459,20 @@ static void no_key_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_of_messages),   cmocka_unit_test(a_reset_is_named),
-        cmocka_unit_test(nothing_waits_unseen), cmocka_unit_test(nothing_goes_before_proof),
-        cmocka_unit_test(keys_that_differ),     cmocka_unit_test(files_gone_bad),
-        cmocka_unit_test(a_key_has_its_length), cmocka_unit_test(the_next_key),
-        cmocka_unit_test(names_of_others),      cmocka_unit_test(babble),
-        cmocka_unit_test(plain_talk),           cmocka_unit_test(no_key_is_left),
+        cmocka_unit_test(stream_of_messages),
+        cmocka_unit_test(a_reset_is_named),
+        cmocka_unit_test(nothing_waits_unseen),
+        cmocka_unit_test(nothing_goes_before_proof),
+        cmocka_unit_test(keys_that_differ),
+        cmocka_unit_test(files_gone_bad),
+        cmocka_unit_test(files_of_keys),
+        cmocka_unit_test(a_key_is_never_written_over),
+        cmocka_unit_test(the_next_key),
+        cmocka_unit_test(names_of_others),
+        cmocka_unit_test(babble),
+        cmocka_unit_test(a_long_hello),
+        cmocka_unit_test(plain_talk),
+        cmocka_unit_test(no_key_is_left),
     };
     return cmocka_run_group_tests(tests, open_keys, close_keys);
 }
