@@ -579,6 +579,10 @@ typedef struct weft_staged_info {
  *
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
+ * What is staged stays while there is no trainer. A trainer that comes back and knows these bits goes on from them, under
+ * its own label. One that does not know them offers its own versions, and what was staged is given up: a commit of it
+ * returns WEFT_E_PEER_LOST.
+ *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline; it never joined, or was to
  * tell, or a trainer is there that it cannot talk to), WEFT_E_SYSTEM, WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection
  * for as long, because this host lacks something), WEFT_E_REFUSED (the trainer refuses this rollout: the text says
@@ -605,6 +609,8 @@ WEFT_API weft_status weft_want(weft_session *session, uint64_t number);
 /* Returns the number of the newest version at the trainer, in a session opened with weft_options.wants. Waits at most
  * deadline_ms for a number above `after`.
  *
+ * After the trainer went away nothing is offered until it is back.
+ *
  * after   number that the caller knows; UINT64_MAX: none
  * number  receives the number
  * Errors: WEFT_AGAIN (no such number yet), WEFT_E_STATE (the session takes each version, or is not bound), and those of
@@ -627,7 +633,7 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  * does not wait for the device.
  * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
- * WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_MEMORY, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one
+ * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up since weft_staged, as that says), WEFT_E_TIMEOUT, WEFT_E_MEMORY, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one
  * ended at a number that another passes over; nothing is held, and the next commit goes on).
  * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, or other work on the device took longer than
  * `[session] device_deadline`, nothing was done. If a snapshot broke off, nothing is held unless the snapshot was

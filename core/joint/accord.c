@@ -226,6 +226,19 @@ static void drop_others(weft_joint *joint)
     }
 }
 
+/* Wants the number again of an end that had staged it and gave it up, because its source did not know that. */
+static void want_again(weft_joint *joint)
+{
+    const weft_accord *accord = &joint->accord;
+    uint64_t heading;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        weft_rollout *end = joint->ends[i];
+        const bool wants = end->wishing.open && end->wishing.number == accord->number;
+        if (!wants && !heads_for(end, &heading) && !weft_joint_is_at(end, accord->run, accord->number))
+            weft_wishing_want(end, accord->number);
+    }
+}
+
 /* Wants the number of a repair first. What is wanted now comes after that. */
 static void begin_repair(weft_joint *joint, uint64_t number)
 {
@@ -257,24 +270,13 @@ static void agree(weft_joint *joint)
     } else if (!joint->wishes.named && !accord->open && choose(joint, &number) && !is_reached(joint, number)) {
         begin(joint, number);
     }
-    if (accord->open)
+    if (accord->open) {
         drop_others(joint);
+        want_again(joint);
+    }
 }
 
 /* ---- the step */
-
-/* An end dials again only when what it staged is committed, and the others may wait for its source. */
-static void drop_of_absent(weft_joint *joint)
-{
-    weft_staged_info info = {.size = sizeof info};
-    if (weft_joint_describe(joint, &info))
-        return;
-    for (uint32_t i = 0; i < joint->count; i++) {
-        weft_rollout *end = joint->ends[i];
-        if (end->course.state == WEFT_COURSE_STAGED && end->joining.state == WEFT_JOIN_AWAY)
-            weft_join_again(end, "the source went away before all had the version");
-    }
-}
 
 /* Tells once what is ready to commit. */
 static void tell(weft_joint *joint)
@@ -294,7 +296,6 @@ void weft_accord_step(weft_joint *joint)
     if (joint->moving || joint->held_back || joint->session->ended != WEFT_OK)
         return;
     weft_accord_note(joint);
-    drop_of_absent(joint);
     const uint64_t run = common_run(joint);
     if (run && run != accord->run) {
         give_up(joint);

@@ -314,7 +314,13 @@ static weft_status check_commit(const weft_joint *joint, uint64_t version, uint3
         return weft_rollout_ended(joint->session);
     if (joint->held_back)
         return weft_fail(WEFT_E_STATE, "weft_commit: a commit is held; call weft_settle first");
-    if (!weft_joint_describe(joint, &info) || info.target.number != version)
+    const bool there = weft_joint_describe(joint, &info) && info.target.number == version;
+    for (uint32_t i = 0; i < joint->count && !there; i++) {
+        const weft_status status = weft_rollout_check_given_up(joint->ends[i], version);
+        if (status != WEFT_OK)
+            return status;
+    }
+    if (!there)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (ull)version,
                          info.kind ? "another version is staged" : "nothing is staged");
     if (flags & HELD_BACK && info.kind != WEFT_STAGED_UPDATE)

@@ -196,11 +196,11 @@ bool weft_feed_leads(weft_journal *journal, uint64_t from, uint64_t to)
 
 bool weft_feed_needs_snapshot(weft_journal *journal, const weft_newest *newest, const weft_peer *peer)
 {
-    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN ||
-        !weft_feed_leads(journal, peer->standing.held_order, newest->order))
+    if (peer->standing.sent_order == WEFT_ORDER_UNKNOWN ||
+        !weft_feed_leads(journal, peer->standing.sent_order, newest->order))
         return true;
-    return peer->standing.held_order != newest->order &&
-           !weft_feed_fits(peer, &journal->arena, weft_journal_after(journal, peer->standing.held_order));
+    return peer->standing.sent_order != newest->order &&
+           !weft_feed_fits(peer, &journal->arena, weft_journal_after(journal, peer->standing.sent_order));
 }
 
 weft_level weft_feed_merged_level(const weft_peer *peer)

@@ -82,34 +82,50 @@ static weft_status find_outlet(weft_outlets *outlets, const weft_connection *con
     return status;
 }
 
-/* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. A peer that
- * lacks the newest attachment holds bits without a label. The attachment comes in an update that changes nothing. */
-static void match_held(weft_journal *journal, const weft_newest *newest, const weft_peer_view *view,
-                       weft_standing *standing, const weft_wire_hello *hello)
+/* Finds the version that has these bits: the newest, or the base of an update that is still kept. Returns its order, or
+ * WEFT_ORDER_UNKNOWN. Bits of the newest version with another attachment have no label: the attachment comes in an
+ * update that changes nothing. */
+static uint64_t match(weft_publisher *publisher, const weft_peer_view *view, uint64_t root, uint64_t attachment,
+                      weft_version *label)
 {
-    weft_version nothing = {0, 0, 0};
-    const weft_version last = weft_peer_view_version(view, &newest->version, newest->order);
-    standing->held = nothing;
+    const weft_newest *newest = &publisher->newest;
+    *label = weft_peer_view_version(view, &newest->version, newest->order);
+    if (root == label->root) {
+        if (newest->attachment && newest->attachment->hash != attachment)
+            *label = (weft_version){0, 0, root};
+        return newest->order;
+    }
+    for (uint64_t order = newest->order;; order--) {
+        const weft_update *update = weft_journal_at(&publisher->journal, order);
+        *label = update ? weft_peer_view_version(view, &update->base, order - 1) : (weft_version){0, 0, 0};
+        if (!update)
+            return WEFT_ORDER_UNKNOWN;
+        if (label->root == root)
+            return order - 1;
+    }
+}
+
+/* Finds out what the peer holds, and what is staged there, which counts as sent whole and not yet held. */
+static void settle_standing(weft_publisher *publisher, weft_peer *peer, const weft_wire_hello *hello)
+{
+    weft_standing *standing = &peer->standing;
+    weft_version staged;
+    standing->held = (weft_version){0, 0, 0};
     standing->held_order = WEFT_ORDER_UNKNOWN;
     standing->sent_attachment = hello->attachment;
-    if (hello->holds && hello->held.root == last.root) {
-        bool owed = weft_stream_owes_attachment(newest, standing);
-        standing->held = owed ? (weft_version){0, 0, last.root} : last;
-        standing->held_order = newest->order;
-    }
-    for (uint64_t order = newest->order; hello->holds && standing->held_order == WEFT_ORDER_UNKNOWN; order--) {
-        const weft_update *update = weft_journal_at(journal, order);
-        if (!update)
-            break;
-        const weft_version base = weft_peer_view_version(view, &update->base, order - 1);
-        if (base.root == hello->held.root) {
-            standing->held = base;
-            standing->held_order = order - 1;
-        }
-    }
+    if (hello->holds)
+        standing->held_order = match(publisher, peer->view, hello->held.root, hello->attachment, &standing->held);
     standing->sent_order = standing->held_order;
+    const uint64_t order = hello->stages
+                               ? match(publisher, peer->view, hello->staged.root, hello->staged_attachment, &staged)
+                               : WEFT_ORDER_UNKNOWN;
+    if (order != WEFT_ORDER_UNKNOWN) {
+        peer->receipts.expected[peer->receipts.count++] = (weft_expected){.order = order, .version = staged};
+        standing->sent_order = order;
+        standing->sent_attachment = hello->staged_attachment;
+    }
     standing->single_until = 0;
-    standing->joined_order = newest->order;
+    standing->joined_order = publisher->newest.order;
     standing->lagging = false;
 }
 
@@ -122,6 +138,8 @@ static weft_status send_welcome(weft_publisher *publisher, weft_peer *peer, weft
     memcpy(welcome->layout, weft_peer_view_layout(peer->view, publisher->session)->hash, sizeof welcome->layout);
     if (peer->standing.held.run)
         welcome->held = peer->standing.held;
+    if (peer->receipts.count > 0)
+        welcome->staged = peer->receipts.expected[0].version;
     welcome->newest = weft_peer_view_version(peer->view, &publisher->newest.version, publisher->newest.order);
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
     welcome->chunk_bytes = peer->posting.chunk_bytes;
@@ -165,7 +183,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
     memset(peer->flights.list, 0, sizeof peer->flights.list);
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights.list[slot].slab = -1;
-    match_held(&publisher->journal, &publisher->newest, peer->view, &peer->standing, hello);
+    settle_standing(publisher, peer, hello);
 }
 
 /* Agrees on the bytes of a chunk, after it is known how many rails there are. */

@@ -58,7 +58,8 @@ typedef struct weft_arriving {
     weft_kept kept;
     weft_receipt_book book;
     weft_blob *attachment;
-    weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
+    weft_version given_up; /* version that was staged last and given up before its commit; run 0: none */
+    weft_version over;     /* target of the update that the last step found withdrawn; run 0: none */
 } weft_arriving;
 
 /* The version that is decoded and proved, and its way into the weights. stage.c owns it. */
@@ -106,6 +107,8 @@ weft_status weft_stage_apply(weft_rollout *rollout);
 void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns);
 /* Starts afresh with the first queued update. */
 void weft_stage_clear(weft_rollout *rollout);
+/* Gives up what is staged, if anything, and what comes after it: the weights stay as they are. */
+void weft_stage_give_up(weft_rollout *rollout);
 /* Decodes or stores frames of the bucket that was taken: one frame, or some windows full. */
 weft_status weft_stage_frames(weft_rollout *rollout);
 /* Returns the binding that a snapshot goes into: the weights, or the image. */

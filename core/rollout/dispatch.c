@@ -27,6 +27,31 @@ static weft_status take_greeting(weft_rollout *rollout, const uint8_t *body, uin
     return rollout->joining.comparing.asks ? weft_compare_ask(rollout) : weft_greet_hello(rollout);
 }
 
+static bool is_none(const weft_version *version)
+{
+    return (version->run | version->number | version->root) == 0;
+}
+
+/* Goes on with what is staged if the trainer knows that, under the trainer's label. Else nothing leads on from there,
+ * and nobody offers that version any more. */
+static void take_staged(weft_rollout *rollout, const weft_version *label)
+{
+    weft_incoming *incoming = &rollout->arriving.queue[0];
+    const weft_version was = incoming->trailer.target;
+    char trainer[WEFT_SITE_NAME + 8];
+    if (rollout->course.state != WEFT_COURSE_STAGED)
+        return;
+    if (!is_none(label) && label->root == was.root) {
+        incoming->trailer.target = *label;
+        incoming->header.target = (weft_version){label->run, label->number, 0};
+        return;
+    }
+    weft_gateway_trainer(&rollout->joining.route, trainer);
+    weft_log(WEFT_LOG_WARN, "version %llu was staged and is given up, because %s does not know it",
+             (unsigned long long)was.number, trainer);
+    weft_stage_give_up(rollout);
+}
+
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_wire_welcome *welcome = &rollout->joining.welcome;
@@ -39,6 +64,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
         return status;
     if (welcome->held.run && rollout->current.known && welcome->held.root == rollout->current.version.root)
         rollout->current.version = welcome->held;
+    take_staged(rollout, &welcome->staged);
     rollout->joining.state = WEFT_JOIN_JOINED;
     rollout->joining.was_joined = true;
     rollout->joining.heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
@@ -144,11 +170,6 @@ static bool fits_header(const weft_wire_update *header, const weft_version *targ
     if (header->snapshot)
         return target->run == header->target.run || (target->run == 0 && target->number == 0);
     return target->run == header->target.run && target->number == header->target.number;
-}
-
-static bool is_none(const weft_version *version)
-{
-    return (version->run | version->number | version->root) == 0;
 }
 
 static weft_status take_trailer(weft_arriving *arriving, weft_intake *intake, const uint8_t *body, uint64_t length)

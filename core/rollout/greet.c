@@ -20,7 +20,9 @@ weft_status weft_greet_hello(weft_rollout *rollout)
                              .encoded_bytes = rollout->arriving.kept.capacity,
                              .keys = rollout->division->excerpt.keys,
                              .named = rollout->wishing.named};
+    const bool stages = rollout->course.state == WEFT_COURSE_STAGED;
     weft_receive_reset(&rollout->arriving, &rollout->intake);
+    rollout->arriving.queued = stages;
     rollout->intake.epoch = (rollout->intake.epoch + 1) & 0xffu;
     weft_status status = weft_inlet_open(rollout, &hello);
     if (status != WEFT_OK)
@@ -34,6 +36,13 @@ weft_status weft_greet_hello(weft_rollout *rollout)
     hello.holds = weft_rollout_trusts(&rollout->current, &rollout->joining);
     hello.held = rollout->current.version;
     hello.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
+    if (stages) {
+        const weft_blob *fresh = rollout->arriving.attachment;
+        hello.stages = true;
+        hello.staged = rollout->arriving.queue[0].trailer.target;
+        hello.staged_attachment = fresh ? fresh->hash : hello.attachment;
+    }
+    rollout->joining.said_staged = stages;
     snprintf(hello.differs, sizeof hello.differs, "%s", rollout->joining.comparing.differs);
     weft_wire_put_hello(&out, &hello);
     rollout->joining.state = WEFT_JOIN_GREETING;

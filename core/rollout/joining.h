@@ -72,6 +72,7 @@ typedef struct weft_joining {
     bool later;          /* the last answer was that nothing can be joined yet */
     bool unproved;       /* refused for good, because one end does not take the proof of the other */
     bool was_joined;     /* in this process */
+    bool said_staged;    /* the last HELLO named a version that is staged */
     weft_status doubted; /* the refusal that came last and was not believed; WEFT_OK: none since the last join */
     weft_status refusal;
     char refusal_text[256];
@@ -87,7 +88,7 @@ typedef struct weft_joining {
 
 typedef struct weft_intake weft_intake;
 
-/* ---- join.c */
+/* ---- join.c, join_leave.c */
 weft_status weft_join_open(weft_rollout *rollout);
 void weft_join_close(weft_intake *intake, weft_joining *joining);
 /* Takes one step: dials, greets, and keeps the connection alive. */
@@ -104,6 +105,13 @@ void weft_join_again(weft_rollout *rollout, const char *why);
 /* Reports to the trainer that a version failed here, and joins again. With `doubt` the weights are digested anew first.
  */
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
+/* The other end has nothing to join yet: dials the same address again after a while. */
+void weft_join_later(weft_rollout *rollout);
+/* Dials the same address again to ask for the trainer's layout, or to go on after that was compared. One that asks
+ * again and again is given pauses. */
+void weft_join_compare(weft_rollout *rollout);
+/* Dials the same address again at once, because what HELLO said is not true any more. */
+void weft_join_anew(weft_rollout *rollout);
 
 /* ---- greet.c */
 /* Opens the inlets and says HELLO on a connection that was greeted. */

@@ -142,6 +142,8 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
                                 weft_version *held);
 /* Checks whether `version` is what is staged, and may be committed with these flags. */
 weft_status weft_rollout_check_commit(const weft_rollout *rollout, uint64_t version, uint32_t flags);
+/* Returns WEFT_OK, or WEFT_E_PEER_LOST because `version` was staged here and given up before its commit. */
+weft_status weft_rollout_check_given_up(const weft_rollout *rollout, uint64_t version);
 /* The two ends of a commit that others move: begins that of what is staged; and notes the status that came of it. */
 void weft_rollout_commit_begin(weft_rollout *rollout);
 void weft_rollout_commit_end(weft_rollout *rollout, uint64_t begun_ns, weft_status status, bool hold);

@@ -316,6 +316,16 @@ static weft_status check_hold(const weft_staged_info *info, uint32_t flags)
                      (unsigned long long)info->target.number);
 }
 
+weft_status weft_rollout_check_given_up(const weft_rollout *rollout, uint64_t version)
+{
+    const weft_version *gone = &rollout->arriving.given_up;
+    if (gone->run == 0 || gone->number != version)
+        return WEFT_OK;
+    return weft_fail_quiet(WEFT_E_PEER_LOST,
+                           "commit %llu: it was given up since it was staged, because nothing leads on from there",
+                           (unsigned long long)version);
+}
+
 weft_status weft_rollout_check_commit(const weft_rollout *rollout, uint64_t version, uint32_t flags)
 {
     weft_staged_info info = {.size = sizeof info};
@@ -324,10 +334,13 @@ weft_status weft_rollout_check_commit(const weft_rollout *rollout, uint64_t vers
     weft_status status = weft_rollout_settled(rollout, "weft_commit");
     if (status != WEFT_OK)
         return status;
-    if (!weft_rollout_describe(rollout, &info) || info.target.number != version)
+    const bool there = weft_rollout_describe(rollout, &info) && info.target.number == version;
+    if (!there)
+        status = weft_rollout_check_given_up(rollout, version);
+    if (!there && status == WEFT_OK)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
-    return check_hold(&info, flags);
+    return status != WEFT_OK ? status : check_hold(&info, flags);
 }
 
 weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,

@@ -24,6 +24,18 @@ void weft_stage_clear(weft_rollout *rollout)
         memcpy(rollout->stage.digests, rollout->current.digests, parts * sizeof *rollout->stage.digests);
 }
 
+void weft_stage_give_up(weft_rollout *rollout)
+{
+    if (rollout->course.state != WEFT_COURSE_STAGED)
+        return;
+    weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT); /* as if a commit were undone */
+    weft_course_move(&rollout->course, WEFT_COURSE_ON_UNDONE);
+    rollout->arriving.given_up = rollout->arriving.queue[0].trailer.target;
+    rollout->arriving.queued = 0;
+    weft_stage_clear(rollout);
+    weft_session_changed(rollout->session);
+}
+
 /* ---- the whole of it */
 
 static weft_status check_totals(const weft_arriving *arriving, const weft_layout *layout)

@@ -11,7 +11,7 @@ typedef struct weft_wishing {
     bool named; /* versions come when the caller names them */
     bool open;  /* `number` is wanted, and neither held nor passed over */
     uint64_t number;
-    bool offers;             /* a trainer named its newest version */
+    bool offers;             /* the trainer is there and named its newest version */
     uint64_t offered;        /* number of that version */
     weft_wire_passed passed; /* what was passed over last; reason 0: nothing that the caller was not told */
 } weft_wishing;

@@ -89,10 +89,13 @@ typedef struct weft_wire_hello {
     char name[WEFT_SITE_NAME];
     uint64_t incarnation;
     uint64_t layout[2];
-    bool holds;          /* `held` is set */
-    weft_version held;   /* version held; number and run 0 if only the digest is known */
-    uint64_t attachment; /* xxh3-64 of the attachment held; 0: none */
-    char differs[256];   /* how its layout differs from the trainer's, after COMPARE; "": nobody compared */
+    bool holds;                 /* `held` is set */
+    weft_version held;          /* version held; number and run 0 if only the digest is known */
+    uint64_t attachment;        /* xxh3-64 of the attachment held; 0: none */
+    bool stages;                /* `staged` is set */
+    weft_version staged;        /* version that is whole and proved, and may be committed next */
+    uint64_t staged_attachment; /* xxh3-64 of the attachment held after that; 0: none */
+    char differs[256];          /* how its layout differs from the trainer's, after COMPARE; "": nobody compared */
     char provider[WEFT_SITE_NAME];
     char backend[24];
     uint32_t fabric; /* version of the sender's fabric library, major << 16 | minor; 0: none */
@@ -137,6 +140,7 @@ typedef struct weft_wire_welcome {
     uint64_t layout[2];
     weft_version held; /* label of the version that the peer holds; all 0: unknown bits, an OFFER follows */
     weft_version newest;
+    weft_version staged; /* label of the version that the peer has staged; all 0: none, or one that is not known */
     uint32_t heartbeat_ms;
     uint32_t chunk_bytes;
     uint8_t address[WEFT_PORT_ADDRESS_MAX];

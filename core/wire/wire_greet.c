@@ -147,7 +147,11 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->holds, 1);
     weft_out_version(out, &hello->held);
     weft_out_word(out, hello->attachment, 8);
-    weft_out_word(out, 0, 1); /* staged: nothing */
+    weft_out_word(out, hello->stages, 1);
+    if (hello->stages) {
+        weft_out_version(out, &hello->staged);
+        weft_out_word(out, hello->staged_attachment, 8);
+    }
     weft_out_text(out, hello->differs);
     weft_out_text(out, hello->provider);
     weft_out_text(out, hello->backend);
@@ -174,10 +178,11 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->holds = weft_in_flag(in);
     hello->held = weft_in_version(in);
     hello->attachment = weft_in_word(in, 8);
-    const uint64_t staged = weft_in_word(in, 1);
-    if (!in->bad && staged)
-        return weft_fail(WEFT_E_PROTOCOL, "HELLO of %s: staged is %llu, only 0 is known here; update this weft",
-                         hello->name, (unsigned long long)staged);
+    hello->stages = weft_in_flag(in);
+    if (hello->stages) {
+        hello->staged = weft_in_version(in);
+        hello->staged_attachment = weft_in_word(in, 8);
+    }
     weft_in_text(in, hello->differs, sizeof hello->differs);
     weft_in_text(in, hello->provider, sizeof hello->provider);
     weft_in_text(in, hello->backend, sizeof hello->backend);
@@ -255,6 +260,7 @@ void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
     weft_out_identity(out, welcome->layout);
     weft_out_version(out, &welcome->held);
     weft_out_version(out, &welcome->newest);
+    weft_out_version(out, &welcome->staged);
     weft_out_word(out, welcome->heartbeat_ms, 4);
     weft_out_word(out, welcome->chunk_bytes, 4);
     weft_out_address(out, welcome->address, welcome->address_bytes);
@@ -275,6 +281,7 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
         return status;
     welcome->held = weft_in_version(&in);
     welcome->newest = weft_in_version(&in);
+    welcome->staged = weft_in_version(&in);
     welcome->heartbeat_ms = (uint32_t)weft_in_word(&in, 4);
     welcome->chunk_bytes = (uint32_t)weft_in_word(&in, 4);
     weft_in_address(&in, welcome->address, &welcome->address_bytes);

@@ -243,11 +243,25 @@ static const action actions[] = {
     {intrude, 4},  {die_at_the_door, 4}, {babble, 6},      {faults, 16}, {trouble_when_live, 5},
     {flood, 3},    {restart_trainer, 2}, {stop_trainer, 2}};
 
+static unsigned kept, gone; /* joined with something staged, which the trainer knew or did not know */
+
+static void count_staged(const sim *s)
+{
+    for (unsigned i = 0; i < s->rollout_count; i++) {
+        const weft_rollout *rollout = s->rollouts[i].session ? s->rollouts[i].session->rollout : NULL;
+        if (!rollout || !rollout->joining.said_staged || rollout->joining.state != WEFT_JOIN_JOINED)
+            continue;
+        kept += rollout->course.state == WEFT_COURSE_STAGED;
+        gone += rollout->arriving.given_up.run != 0;
+    }
+}
+
 static void act(sim *s)
 {
     unsigned all = 0;
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
         all += actions[i].weight;
+    count_staged(s);
     uint64_t drawn = sim_below(s, all);
     size_t at = 0;
     for (; drawn >= actions[at].weight; at++)
@@ -308,6 +322,7 @@ static void any_schedule(void **state)
     }
     for (uint64_t seed = 1; seed <= number("WEFT_SEEDS", getenv("WEFT_FULL") ? SEEDS_FULL : SEEDS); seed++)
         play(seed);
+    assert_true(kept > 0 && gone > 0);
 }
 
 /* The loop completes a write when it lands, so that a peer's receipts never overtake completions: one that holds the

@@ -19,7 +19,7 @@
 #define SEEDS_FULL 60u
 #define ROUNDS     1200u
 
-static unsigned commits, holds_undone, queued, kills, runs, overs, rots; /* of all seeds */
+static unsigned commits, holds_undone, queued, kills, runs, overs, rots, kept; /* of all seeds */
 static bool acts;
 
 /* ---- ranks */
@@ -84,6 +84,10 @@ static void turn(source_world *w, rank *r)
     if (r->named)
         wish(w, r);
     if (weft_staged(r->session, 0, &info) != WEFT_OK)
+        return;
+    if (acts && source_below(w, 6) == 0) /* the engine has no time for that */
+        r->busy_until_ns = w->now_ns + source_below(w, 600) * WEFT_NS_PER_MS;
+    if (acts && w->now_ns < r->busy_until_ns)
         return;
     const uint64_t begun_ns = w->now_ns;
     const bool hold = info.kind == WEFT_STAGED_UPDATE && source_below(w, 4) == 0;
@@ -214,6 +218,15 @@ static void act(source_world *w)
         replace(w);
 }
 
+/* Counts ends that joined with something staged, which their sources knew. */
+static void count_kept(const rank *r)
+{
+    const weft_joint *joint = r->session->joint;
+    for (uint32_t i = 0; i < joint->count; i++)
+        kept += joint->ends[i]->joining.said_staged && joint->ends[i]->joining.state == WEFT_JOIN_JOINED &&
+                joint->ends[i]->course.state == WEFT_COURSE_STAGED;
+}
+
 /* One turn of everybody, but of who waits in a call. */
 static void turns(source_world *w)
 {
@@ -230,6 +243,7 @@ static void turns(source_world *w)
         if (!r->session || r->blocked)
             continue;
         source_step(w, r->session);
+        count_kept(r);
         source_check(w, r);
         if (source_below(w, 3) == 0)
             turn(w, r);
@@ -322,7 +336,7 @@ static void any_schedule(void **state)
                   "over, %u bits rotten\n",
                   commits, holds_undone, queued, kills, runs, overs, rots);
     assert_true(commits > 10 * seeds && kills > seeds && runs > 0 && overs > 0 && holds_undone > 0);
-    assert_true(queued > seeds && rots > 0);
+    assert_true(queued > seeds && rots > 0 && kept > 0);
 }
 
 int main(void)

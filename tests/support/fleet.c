@@ -196,6 +196,7 @@ static void model_open(fleet *f, fleet_end *end, weft_layout *layout, unsigned s
 void fleet_open_trainer(fleet *f)
 {
     weft_options options = {.size = sizeof options, .log = f->log, .log_user = f->trainer.name};
+    options.first_version = f->first_version;
     weft_site *site = fleet_site(f, NULL);
     if (f->heard) {
         options.log = f->heard;

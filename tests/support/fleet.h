@@ -88,6 +88,7 @@ typedef struct fleet {
     uint64_t history_count;
     uint64_t newest;
     bool trainer_device, rollout_device; /* they have the deferred backend */
+    uint64_t first_version;              /* number that a trainer which opens from now on begins with */
     bool wants;                          /* rollouts that open from now on name their versions */
     bool tells;                          /* rollouts that open from now on report that the trainer is away */
     bool blocks;                         /* ends that bind from now on do so by blocks with strides */

@@ -348,6 +348,10 @@ void sim_commit(sim *s, sim_end *end)
     }
     if (status != WEFT_OK)
         return;
+    if (s->act && sim_below(s, 12) == 0) /* the engine has no time for that */
+        end->busy_until_ns = s->now_ns + sim_below(s, 3 * SIM_HEARTBEAT_MS) * WEFT_NS_PER_MS;
+    if (s->act && s->now_ns < end->busy_until_ns)
+        return;
     uint64_t begun_ns = s->now_ns;
     end->blocked = true;
     const bool hold = s->holds && info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;

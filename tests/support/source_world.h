@@ -45,6 +45,7 @@ typedef struct rank {
     bool blocked, held_back;
     bool rotten; /* a weight has other bits than the version held, so that source_check has nothing to say */
     uint64_t wished;
+    uint64_t busy_until_ns; /* it commits nothing before that */
 } rank;
 
 typedef struct version {

@@ -97,11 +97,14 @@ static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e
                                                .relay = "r0",
                                                .relay_incarnation = UINT64_C(0x4041424344454647),
                                                .route = 0xb1b2b3b4};
-/* From a rollout that takes keys 1, 2 and 7, and names its versions. */
+/* From a rollout that takes keys 1, 2 and 7, names its versions, and has one staged. */
 static const weft_wire_hello sample_viewed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7ea),
                                               .name = "r2",
                                               .incarnation = UINT64_C(0x4041424344454649),
                                               .layout = SAMPLE_LAYOUT,
+                                              .stages = true,
+                                              .staged = SAMPLE_NEXT,
+                                              .staged_attachment = UINT64_C(0x5152535455565758),
                                               .provider = "tcp",
                                               .backend = "host",
                                               .slot_stride = 4096 + (4u << 20),
@@ -121,6 +124,7 @@ static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121
                                                  .layout = SAMPLE_LAYOUT,
                                                  .held = SAMPLE_HELD,
                                                  .newest = SAMPLE_NEXT,
+                                                 .staged = SAMPLE_COMING,
                                                  .heartbeat_ms = 1000,
                                                  .chunk_bytes = 1u << 19,
                                                  .address = {10, 0, 0, 9, 8},

@@ -164,7 +164,6 @@ static const reserved_case reserved[] = {
     IDENTITY("wire_held.bin", 0),
     {"wire_hello.bin", 81, 2, "authentication kind"},
     {"wire_hello.bin", 83, 2, "authentication"},
-    {"wire_hello.bin", 118, 1, "staged"},
     {"wire_trailer.bin", 63, 1, "signature"},
     {"wire_hello.bin", 4, 2, "protocol"},
     {"wire_welcome.bin", 4, 2, "protocol"},
@@ -260,6 +259,20 @@ static void greetings_that_are_none(void **state)
     assert_false(weft_wire_knocks(body, length));
     length = sample_write(sample_of("wire_ask.bin"), body);
     assert_false(weft_wire_knocks(body, length));
+}
+
+/* Whether a version is staged is 0 or 1, and with 1 the version is there. */
+static void what_is_staged(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    const sample_row *row = sample_of("wire_hello.bin");
+    const uint64_t length = sample_write(row, body);
+    sample_any value;
+    for (uint32_t word = 1; word < 256; word++) {
+        body[118] = (uint8_t)word;
+        assert_int_equal(sample_read(row, body, length, &value), WEFT_E_CORRUPT);
+    }
 }
 
 /* Ranges of keys that overlap, touch, fall, are empty or too many are no HELLO, and nothing is read past them. */
@@ -467,6 +480,7 @@ int main(void)
         cmocka_unit_test(names),
         cmocka_unit_test(ranges_of_protocols),
         cmocka_unit_test(greetings_that_are_none),
+        cmocka_unit_test(what_is_staged),
         cmocka_unit_test(keys_of_a_view),
         cmocka_unit_test(hello_of_an_older_protocol),
     };

@@ -70,7 +70,7 @@ static void hostile_slots(void **state)
 static void hostile_address(void **state)
 {
     (void)state;
-    const uint64_t at = 128 + 4; /* in WELCOME, before the number of further ports */
+    const uint64_t at = 152 + 4; /* in WELCOME, before the number of further ports */
     const sample_row *row = sample_of("wire_welcome.bin");
     uint8_t body[WEFT_MESSAGE_MAX];
     sample_any value;

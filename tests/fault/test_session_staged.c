@@ -1,0 +1,333 @@
+/* A connection that ends while a version is staged: the rollout dials with that, and says so. A trainer that knows the
+ * version goes on from there. One that does not know it offers its own, and nothing that nobody offers is in the way.
+ */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "peer/peer.h"
+#include "rollout/rollout.h"
+#include "tests/support/relay_site.h"
+
+#define BEHIND 3u /* rollout x1, behind relay a */
+
+static relay_site relays;
+
+static int open_with(void **state, bool wants, const char *const *overrides)
+{
+    fleet *f = fleet_open(FLEET_TILES, overrides);
+    *state = f;
+    f->wants = wants;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return open_with(state, false, NULL);
+}
+
+static int setup_wants(void **state)
+{
+    return open_with(state, true, NULL);
+}
+
+static int setup_image(void **state)
+{
+    static const char *const overrides[] = {"commit.snapshot=staged", NULL};
+    return open_with(state, false, overrides);
+}
+
+static int setup_relay(void **state)
+{
+    relays.count = 0;
+    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
+    open_with(state, true, overrides);
+    fleet *f = *state;
+    fleet_join(f, BEHIND, FLEET_SAME);
+    fleet_wait_state(f, "x1", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_string_equal(fleet_line(f, "x1").via, "a");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static weft_session *session_of(fleet *f)
+{
+    return f->rollouts[0].session;
+}
+
+static void hear(weft_session *session, weft_event_kind kind)
+{
+    assert_true(fleet_event(session, kind, NULL, FLEET_WAIT_MS, NULL));
+}
+
+/* Waits until something is staged, which is version `number`. */
+static void await_staged(weft_session *session, uint64_t number)
+{
+    weft_staged_info info = {.size = sizeof info};
+    const weft_status status = weft_staged(session, FLEET_WAIT_MS, &info);
+    if (status != WEFT_OK)
+        fail_msg("version %llu: %s: %s", (unsigned long long)number, weft_status_name(status), weft_last_error());
+    assert_int_equal(info.target.number, number);
+}
+
+static void publish_and_stage(fleet *f)
+{
+    fleet_publish(f, 50);
+    if (f->wants)
+        assert_int_equal(weft_want(session_of(f), f->newest), WEFT_OK);
+    await_staged(session_of(f), f->newest);
+}
+
+static void commit(fleet *f, unsigned at, uint64_t number)
+{
+    const weft_status status = weft_commit(f->rollouts[at].session, number, NULL, 0, NULL);
+    if (status != WEFT_OK)
+        fail_msg("commit %llu: %s: %s", (unsigned long long)number, weft_status_name(status), weft_last_error());
+    fleet_check(f, at);
+}
+
+/* The trainer ends, and another begins at `number`, with the bits of now or of another training. */
+static void trainer_again(fleet *f, uint64_t number, bool other)
+{
+    fleet_stop_trainer(f);
+    hear(session_of(f), WEFT_EVENT_GOODBYE);
+    f->first_version = number;
+    if (other)
+        fleet_change(f->layout, f->dense, 300, &f->seed);
+    fleet_start_trainer(f, NULL);
+}
+
+/* Breaks the connection, of which both ends know each other. */
+static void cut(fleet *f)
+{
+    shutdown(session_of(f)->rollout->joining.control.fd, SHUT_RDWR);
+    hear(session_of(f), WEFT_EVENT_LOST);
+}
+
+static void await_joined(fleet *f)
+{
+    hear(session_of(f), WEFT_EVENT_JOINED);
+}
+
+/* Engines that agree on the least number offered must hear of the new one, and then get it. */
+static void what_nobody_offers_is_given_up(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info info = {.size = sizeof info};
+    uint64_t offered = 0;
+    publish_and_stage(f);
+    const uint64_t before = f->newest;
+    fleet_stop_trainer(f);
+    hear(session_of(f), WEFT_EVENT_GOODBYE);
+    assert_int_equal(weft_offered(session_of(f), UINT64_MAX, 0, &offered), WEFT_AGAIN);
+    await_staged(session_of(f), before); /* may be committed while there is no other trainer */
+    f->first_version = 55;
+    fleet_change(f->layout, f->dense, 300, &f->seed);
+    fleet_start_trainer(f, NULL);
+    const uint64_t begun_ms = fleet_now_ms(), number = f->newest;
+    assert_int_equal(weft_offered(session_of(f), before, FLEET_WAIT_MS, &offered), WEFT_OK);
+    assert_int_equal(offered, number);
+    assert_int_equal(weft_staged(session_of(f), 0, &info), WEFT_AGAIN);
+    assert_int_equal(weft_commit(session_of(f), before, NULL, 0, NULL), WEFT_E_PEER_LOST);
+    assert_non_null(strstr(weft_last_error(), "given up"));
+    assert_int_equal(weft_want(session_of(f), number), WEFT_OK);
+    await_staged(session_of(f), number);
+    commit(f, 0, number);
+    print_message("held %.3f s after the trainer was there again\n", (double)(fleet_now_ms() - begun_ms) / 1e3);
+}
+
+/* The trainer comes back with the bits that are staged, under another number. Nothing is sent but what follows. */
+static void known_bits_stay_staged(void **state)
+{
+    fleet *f = *state;
+    publish_and_stage(f);
+    trainer_again(f, 55, false);
+    await_joined(f);
+    await_staged(session_of(f), 55);
+    commit(f, 0, 55);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_int_equal(fleet_line(f, "a").bytes + fleet_line(f, "a").snapshot_bytes, 0);
+    publish_and_stage(f);
+    commit(f, 0, f->newest);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+}
+
+/* A rollout that takes each version takes the new trainer's, too. */
+static void another_trainer_has_its_own(void **state)
+{
+    fleet *f = *state;
+    publish_and_stage(f);
+    trainer_again(f, 55, true);
+    await_joined(f);
+    fleet_catch_up(f, 0);
+}
+
+/* The line breaks, and the trainer has gone on meanwhile: the next update leads on from what is staged. */
+static void a_cut_line_leaves_it_staged(void **state)
+{
+    fleet *f = *state;
+    for (unsigned i = 0; i < 8; i++) {
+        publish_and_stage(f);
+        const uint64_t number = f->newest;
+        cut(f);
+        if (i % 2)
+            fleet_publish(f, 50);
+        await_joined(f);
+        await_staged(session_of(f), number);
+        commit(f, 0, number);
+        if (i % 2) {
+            if (f->wants)
+                assert_int_equal(weft_want(session_of(f), f->newest), WEFT_OK);
+            await_staged(session_of(f), f->newest);
+            commit(f, 0, f->newest);
+        }
+    }
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+    assert_int_equal(fleet_stats(session_of(f)).versions, 12);
+}
+
+/* The commit begins at any moment between the cut and WELCOME. */
+static void a_commit_while_it_dials(void **state)
+{
+    fleet *f = *state;
+    for (uint32_t i = 0; i < 40; i++) {
+        publish_and_stage(f);
+        cut(f);
+        fleet_sleep_ms(i % 40);
+        commit(f, 0, f->newest);
+    }
+    publish_and_stage(f);
+    commit(f, 0, f->newest);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+}
+
+/* Nothing is dialed while a commit is held. What is undone then is staged again, and given up for the new trainer's. */
+static void a_held_commit(void **state)
+{
+    fleet *f = *state;
+    weft_version held;
+    for (unsigned undo = 0; undo < 2; undo++) {
+        publish_and_stage(f);
+        const uint64_t number = f->newest;
+        assert_int_equal(weft_commit(session_of(f), number, NULL, WEFT_COMMIT_HOLD, NULL), WEFT_OK);
+        trainer_again(f, number + 50, true);
+        assert_int_equal(weft_settle(session_of(f), undo ? WEFT_SETTLE_UNDO : WEFT_SETTLE_KEEP, NULL, &held), WEFT_OK);
+        assert_int_equal(held.number, undo ? number - 1 : number);
+        fleet_check(f, 0);
+        await_joined(f);
+        assert_int_equal(weft_want(session_of(f), f->newest), WEFT_OK);
+        await_staged(session_of(f), f->newest);
+        commit(f, 0, f->newest);
+    }
+}
+
+/* What is staged brings an attachment, and the trainer sends that no second time. */
+static void an_attachment_comes_once(void **state)
+{
+    fleet *f = *state;
+    const void *text;
+    uint64_t bytes;
+    fleet_change(f->layout, f->dense, 50, &f->seed);
+    fleet_publish_dense(f, "first");
+    await_staged(session_of(f), f->newest);
+    cut(f);
+    await_joined(f);
+    await_staged(session_of(f), f->newest);
+    commit(f, 0, f->newest);
+    assert_int_equal(weft_attachment(session_of(f), &text, &bytes), WEFT_OK);
+    assert_true(bytes == 5 && memcmp(text, "first", 5) == 0);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fleet_publish(f, 50); /* without one: the attachment stays */
+    fleet_catch_up(f, 0);
+    assert_true(fleet_stats(session_of(f)).versions == 2);
+}
+
+/* A snapshot that is whole beside the weights is no less a version. */
+static void a_staged_snapshot(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 1, FLEET_EMPTY);
+    weft_session *second = f->rollouts[1].session;
+    await_staged(second, f->newest);
+    shutdown(second->rollout->joining.control.fd, SHUT_RDWR);
+    hear(second, WEFT_EVENT_LOST);
+    hear(second, WEFT_EVENT_JOINED);
+    await_staged(second, f->newest);
+    fleet_publish(f, 50);
+    commit(f, 1, f->newest - 1);
+    fleet_catch_up(f, 1);
+    assert_int_equal(fleet_stats(f->trainer.session).snapshot_bytes > 0, true);
+}
+
+/* A relay whose engine never commits serves those behind it all the same. */
+static void a_relay_serves_on(void **state)
+{
+    fleet *f = *state;
+    weft_session *child = f->rollouts[BEHIND].session;
+    publish_and_stage(f); /* at the relay */
+    trainer_again(f, 55, true);
+    assert_int_equal(weft_want(child, 55), WEFT_OK);
+    await_staged(child, 55);
+    commit(f, BEHIND, 55);
+    await_staged(session_of(f), 55);
+    commit(f, 0, 55);
+    publish_and_stage(f);
+    cut(f); /* and with what the trainer knows */
+    fleet_publish(f, 50);
+    assert_int_equal(weft_want(child, f->newest), WEFT_OK);
+    await_staged(child, f->newest);
+    commit(f, BEHIND, f->newest);
+    assert_string_equal(fleet_line(f, "x1").via, "a");
+    await_staged(session_of(f), f->newest - 1);
+}
+
+/* Behind a relay, too, HELLO says what is staged. */
+static void a_child_says_so(void **state)
+{
+    fleet *f = *state;
+    weft_session *child = f->rollouts[BEHIND].session;
+    fleet_publish(f, 50);
+    const uint64_t number = f->newest;
+    assert_int_equal(weft_want(child, number), WEFT_OK);
+    await_staged(child, number);
+    cut(f); /* the relay's own line, and with it the child's */
+    hear(child, WEFT_EVENT_LOST);
+    hear(child, WEFT_EVENT_JOINED);
+    await_staged(child, number);
+    commit(f, BEHIND, number);
+    fleet_publish(f, 50);
+    assert_int_equal(weft_want(child, f->newest), WEFT_OK);
+    await_staged(child, f->newest);
+    commit(f, BEHIND, f->newest);
+    assert_int_equal(fleet_line(f, "x1").snapshot_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_nobody_offers_is_given_up, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(known_bits_stay_staged, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(known_bits_stay_staged, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_trainer_has_its_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cut_line_leaves_it_staged, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(a_cut_line_leaves_it_staged, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_commit_while_it_dials, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_held_commit, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(an_attachment_comes_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_staged_snapshot, setup_image, teardown),
+        cmocka_unit_test_setup_teardown(a_relay_serves_on, setup_relay, teardown),
+        cmocka_unit_test_setup_teardown(a_child_says_so, setup_relay, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
