@@ -41,6 +41,13 @@ void weft_accord_note(weft_joint *joint)
         joint->held = (weft_version){0, 0, root};
 }
 
+weft_version weft_accord_held(const weft_joint *joint)
+{
+    const uint64_t root = root_of(joint);
+    const bool moves = joint->moving || joint->held_back; /* the ends do not move at one moment */
+    return moves || root == joint->held.root ? joint->held : (weft_version){0, 0, root};
+}
+
 /* ---- one number */
 
 /* Returns the run that all trainers have; 0: one of them is away, or they differ. */

@@ -86,6 +86,8 @@ void weft_accord_step(weft_joint *joint);
 void weft_accord_note(weft_joint *joint);
 weft_status weft_joint_want(weft_joint *joint, uint64_t number);
 weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadline_ms, uint64_t *number);
+/* Returns the version noted last, without its name if an end has found other bits in its weights since. */
+weft_version weft_accord_held(const weft_joint *joint);
 
 /* ---- joint_commit.c: the public calls, under the lock */
 bool weft_joint_held(const weft_joint *joint, weft_version *held);

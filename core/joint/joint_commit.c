@@ -20,7 +20,7 @@ bool weft_joint_held(const weft_joint *joint, weft_version *held)
     const weft_current *current = &joint->ends[0]->current;
     const bool known = joint->several ? joint->whole : current->known;
     if (known)
-        *held = joint->several ? joint->held : current->version;
+        *held = joint->several ? weft_accord_held(joint) : current->version;
     return known;
 }
 

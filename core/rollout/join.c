@@ -49,27 +49,13 @@ void weft_join_close(weft_intake *intake, weft_joining *joining)
 
 /* ---- doubt */
 
-/* Takes the weights as bits without a label, because their fresh digests are not those held. */
-static void admit_alien(weft_rollout *rollout, uint64_t root)
-{
-    const weft_layout *layout = rollout->layout;
-    uint64_t *digests = rollout->current.digests;
-    char name[WEFT_PART_TEXT];
-    weft_part_differs(layout, 0, layout->part_count, rollout->current.fresh, digests, name);
-    weft_log(WEFT_LOG_ERROR, "%s: the weights are not those of version %llu; somebody else wrote them", name,
-             (unsigned long long)rollout->current.version.number);
-    rollout->current.digests = rollout->current.fresh;
-    rollout->current.fresh = digests;
-    rollout->current.version = (weft_version){0, 0, root};
-    rollout->searching.told = true;
-}
-
 /* Digests the weights anew, so that the next HELLO tells the truth. The pass is made without the lock: a rebind waits
  * for its end, nothing is staged, and nobody else writes the digests meanwhile. */
 static void digest_anew(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t root = 0, held = rollout->current.version.root;
+    char name[WEFT_PART_TEXT];
     rollout->current.digesting = true;
     pthread_mutex_unlock(&session->lock);
     weft_status status =
@@ -77,8 +63,13 @@ static void digest_anew(weft_rollout *rollout)
     pthread_mutex_lock(&session->lock);
     rollout->current.digesting = rollout->current.doubt = false;
     rollout->current.known = status == WEFT_OK;
-    if (status == WEFT_OK && root != held)
-        admit_alien(rollout, root);
+    if (status == WEFT_OK && root != held) {
+        const weft_current *current = &rollout->current;
+        weft_part_differs(rollout->layout, 0, rollout->layout->part_count, current->fresh, current->digests, name);
+        weft_log(WEFT_LOG_ERROR, "%s: the weights are not those of version %llu; somebody else wrote them", name,
+                 (unsigned long long)current->version.number);
+        weft_rollout_admit(rollout, root);
+    }
     weft_rollout_end(rollout, status);
     weft_session_changed(session);
 }

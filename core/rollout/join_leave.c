@@ -146,6 +146,7 @@ void weft_join_bye(weft_rollout *rollout, const char *why)
 void weft_join_rest(weft_rollout *rollout, const char *why)
 {
     weft_stage_give_up(rollout);
+    rollout->arriving.given_up.run = 0; /* the caller's own doing */
     weft_join_bye(rollout, why);
     weft_control_flush(&rollout->joining.control); /* what does not go out now is a lost connection to the trainer */
     weft_log(WEFT_LOG_INFO, "leaves the trainer: %s", why);

@@ -156,6 +156,8 @@ weft_status weft_rollout_settled(const weft_rollout *rollout, const char *call);
 /* Tells once that a commit waits for weft_settle beyond [commit] deadline. */
 void weft_rollout_check_held(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 weft_status weft_rollout_scrub(weft_rollout *rollout);
+/* Takes the weights as bits without a label, because the digests in current.fresh are not those held. */
+void weft_rollout_admit(weft_rollout *rollout, uint64_t root);
 /* Ends the session's steps if `status` says that the device failed. The last error says how. */
 void weft_rollout_end(weft_rollout *rollout, weft_status status);
 /* Ends the session, because the memory for the trainer's order could not be had. The last error says why. */

@@ -130,12 +130,27 @@ weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_b
 
 /* ---- scrub */
 
-/* Joins anew with what the weights really are, so that the trainer repairs them. */
-static void mend(weft_rollout *rollout, weft_status status)
+void weft_rollout_admit(weft_rollout *rollout, uint64_t root)
 {
-    rollout->current.doubt = true;
+    weft_current *current = &rollout->current;
+    uint64_t *digests = current->digests;
+    current->digests = current->fresh;
+    current->fresh = digests;
+    current->version = (weft_version){0, 0, root};
+    rollout->searching.told = true;
+}
+
+/* Joins anew with what the weights really are, so that the trainer repairs them. What is staged does not lead on from
+ * there. */
+static void mend(weft_rollout *rollout, const uint64_t *digests, uint64_t root, weft_status status)
+{
+    weft_stage_give_up(rollout);
     if (rollout->joining.state == WEFT_JOIN_JOINED)
-        weft_join_fault(rollout, status, true);
+        weft_join_fault(rollout, status, false); /* which still names the version */
+    else if (rollout->joining.state > WEFT_JOIN_AWAY && rollout->joining.state < WEFT_JOIN_JOINED)
+        weft_join_anew(rollout);
+    memcpy(rollout->current.fresh, digests, rollout->layout->part_count * sizeof *digests);
+    weft_rollout_admit(rollout, root);
     weft_session_wake(rollout->session);
 }
 
@@ -155,8 +170,8 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
     if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name))
         status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
                            (unsigned long long)rollout->current.version.number);
+    if (status == WEFT_E_BASE && !rollout->current.doubt)
+        mend(rollout, digests, root, status);
     weft_mem_give(digests);
-    if (status == WEFT_E_BASE && !weft_course_is_proved(&rollout->course) && !rollout->current.doubt)
-        mend(rollout, status);
     return status;
 }

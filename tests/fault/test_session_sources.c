@@ -296,6 +296,43 @@ static void a_repair_waits_for_the_caller(void **state)
     come_to(6);
 }
 
+/* A scrub that finds rot takes the version's name away before it returns, also where the next version is staged. */
+static void rot_has_no_name(bool staged)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_version held;
+    join_same(false);
+    source_publish(&w, 300);
+    if (staged)
+        go_all(6);
+    if (staged)
+        wait_staged(6);
+    const weft_joint *joint = rank_session()->joint;
+    weft_binding_view(&joint->ends[joint->count - 1]->current.weights, 0).runs[0].data[0] ^= 1;
+    assert_int_equal(weft_scrub(rank_session()), WEFT_E_BASE);
+    for (unsigned i = 0; i < 300; i++) {
+        if (weft_held(rank_session(), &held) == WEFT_OK)
+            assert_int_equal(held.run, 0);
+        round_of();
+    }
+    assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_OK);
+    if (!staged)
+        go_all(6);
+    come_to(6);
+}
+
+static void rot_has_no_name_at_rest(void **state)
+{
+    (void)state;
+    rot_has_no_name(false);
+}
+
+static void rot_has_no_name_beside_what_is_staged(void **state)
+{
+    (void)state;
+    rot_has_no_name(true);
+}
+
 /* A scrub finds rot when HELLO has said already what the weights were. */
 static void rot_is_repaired_at_a_join(void **state)
 {
@@ -702,6 +739,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rot_is_repaired_by_name, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired_by_name, setup_orders, teardown),
         cmocka_unit_test_setup_teardown(a_repair_waits_for_the_caller, setup, teardown),
+        cmocka_unit_test_setup_teardown(rot_has_no_name_at_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(rot_has_no_name_beside_what_is_staged, setup, teardown),
         cmocka_unit_test_setup_teardown(rot_is_repaired_at_a_join, setup, teardown),
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_queued_commit_moves_all_sources, setup_queue, teardown_queue),
