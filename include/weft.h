@@ -682,8 +682,8 @@ WEFT_API weft_status weft_settle(weft_session *session, weft_settlement how, voi
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
 /* Digests the bound weights afresh and compares them with the held version, because a bit may have rotted anywhere.
- * If they differ, the rollout joins again with the bits that it has. The trainer sends the tiles that differ, and the
- * caller commits them like any version.
+ * If they differ, weft_held has no name for the weights any more, what is staged is given up, and the rollout joins again
+ * with the bits that it has. The trainer sends the tiles that differ, and the caller commits them like any version.
  * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor and tile that differ),
  * WEFT_E_STATE (nothing held). */
 WEFT_API weft_status weft_scrub(weft_session *session);

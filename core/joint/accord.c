@@ -297,6 +297,35 @@ static void tell(weft_joint *joint)
     joint->told = ready;
 }
 
+/* Tells once that two trainers have different runs, because nothing comes before they have one. */
+static void tell_apart(weft_joint *joint)
+{
+    weft_accord *accord = &joint->accord;
+    const weft_joining *first = NULL, *other = NULL;
+    char names[2][WEFT_SITE_NAME + 8];
+    for (uint32_t i = 0; i < joint->count && !other; i++) {
+        const weft_joining *joining = &joint->ends[i]->joining;
+        if (joining->state != WEFT_JOIN_JOINED)
+            continue;
+        if (!first)
+            first = joining;
+        else if (joining->welcome.run != first->welcome.run)
+            other = joining;
+    }
+    if (!other || (accord->apart[0] == first->welcome.run && accord->apart[1] == other->welcome.run))
+        return;
+    accord->apart[0] = first->welcome.run;
+    accord->apart[1] = other->welcome.run;
+    weft_gateway_trainer(&first->route, names[0]);
+    weft_gateway_trainer(&other->route, names[1]);
+    weft_log(
+        WEFT_LOG_WARN,
+        "%s has run %llu and %s has run %llu: nothing is taken, and what is held is served, until all sources have "
+        "one run; start one of them again with the run of the other",
+        names[0], (unsigned long long)accord->apart[0], names[1], (unsigned long long)accord->apart[1]);
+    weft_session_changed(joint->session);
+}
+
 void weft_accord_step(weft_joint *joint)
 {
     weft_accord *accord = &joint->accord;
@@ -304,6 +333,10 @@ void weft_accord_step(weft_joint *joint)
         return;
     weft_accord_note(joint);
     const uint64_t run = common_run(joint);
+    if (run)
+        accord->apart[0] = accord->apart[1] = 0;
+    else
+        tell_apart(joint);
     if (run && run != accord->run) {
         give_up(joint);
         accord->run = run;
@@ -340,7 +373,8 @@ weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadl
     if (!joint->wishes.named)
         return weft_fail(WEFT_E_STATE,
                          "weft_offered: this session takes each version; open it with weft_options.wants");
-    while (status == WEFT_OK && (!least_offered(joint, &least) || (after != UINT64_MAX && least <= after)))
+    while (status == WEFT_OK &&
+           (!common_run(joint) || !least_offered(joint, &least) || (after != UINT64_MAX && least <= after)))
         status = weft_joint_await(joint, deadline_ns);
     if (status == WEFT_OK)
         *number = least;

@@ -18,7 +18,8 @@ typedef struct weft_accord {
     uint64_t wanted;
     bool shuns; /* some trainer passed `shunned` over */
     uint64_t shunned;
-    uint64_t below; /* a number near `shunned` that can be had; 0: none */
+    uint64_t below;    /* a number near `shunned` that can be had; 0: none */
+    uint64_t apart[2]; /* runs that were told of last, because they differ; 0: all trainers had one since */
 } weft_accord;
 
 /* The commit that is queued on the caller's stream. joint_queue.c owns it. */
@@ -50,6 +51,7 @@ typedef struct weft_joint {
     weft_version held;   /* version of the weights, as far as they are of one */
     bool whole;          /* the weights are of one version */
     bool moving;         /* a commit is under way */
+    uint64_t taking;     /* run of a commit that takes snapshots */
     bool held_back;      /* a commit waits for weft_settle */
     bool told;           /* WEFT_EVENT_STAGED was raised for what is ready to commit */
     weft_wishing wishes; /* what cannot be had, for the caller */
@@ -84,25 +86,39 @@ weft_status weft_joint_scrub(weft_joint *joint);
 void weft_accord_step(weft_joint *joint);
 /* Notes which version the weights are. */
 void weft_accord_note(weft_joint *joint);
-weft_status weft_joint_want(weft_joint *joint, uint64_t number);
-weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadline_ms, uint64_t *number);
 /* Returns the version noted last, without its name if an end has found other bits in its weights since. */
 weft_version weft_accord_held(const weft_joint *joint);
+weft_status weft_joint_want(weft_joint *joint, uint64_t number);
+weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadline_ms, uint64_t *number);
 
 /* ---- joint_commit.c: the public calls, under the lock */
 bool weft_joint_held(const weft_joint *joint, weft_version *held);
-/* Describes what is ready to commit. False: nothing is. */
-bool weft_joint_describe(const weft_joint *joint, weft_staged_info *info);
-/* Returns true if a commit has to bring the ends to one number by itself, because what the trainers gave leads to
- * others: snapshots, and repairs of bits that are no version. */
-bool weft_joint_has_to_join(const weft_joint *joint);
-weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held);
 weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stream, weft_version *held);
 /* Waits for a change. WEFT_OK: look again. WEFT_AGAIN: the deadline passed. */
 weft_status weft_joint_await(weft_joint *joint, uint64_t deadline_ns);
 /* Tells why nothing will ever come, or with `away` why nothing comes until a trainer does. */
 weft_status weft_joint_check(const weft_joint *joint, bool away);
+
+/* ---- joint_staged.c */
+/* Figures of the ends, for a commit of all. */
+typedef struct weft_joint_figures {
+    uint32_t staged, offered, snapshots; /* ends; an offer is a snapshot too */
+    bool ready;                          /* each end has something to commit, or has weights */
+    bool one;                            /* each end has, or has staged, the version `target` */
+    weft_version target;                 /* of the trainers' run, if there is one, and of the largest number */
+} weft_joint_figures;
+weft_joint_figures weft_joint_survey(const weft_joint *joint);
+/* Returns true if an end is offered a snapshot, or has staged one. */
+bool weft_joint_is_snapshot(const weft_rollout *end);
+/* Returns true if a snapshot is offered that may be taken. A commit takes those of one run. */
+bool weft_joint_is_offered(const weft_joint *joint, const weft_rollout *end);
+/* Describes what is ready to commit. False: nothing is. */
+bool weft_joint_describe(const weft_joint *joint, weft_staged_info *info);
+/* Returns true if a commit has to bring the ends to one number by itself, because what the trainers gave leads to
+ * others: snapshots, and repairs of bits that are no version. */
+bool weft_joint_has_to_join(const weft_joint *joint);
+weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_staged_info *info);
 
 /* ---- joint_queue.c */
 /* Queues what the ends have staged, and holds it for weft_settle. WEFT_AGAIN: the device cannot do that by itself, and
@@ -127,6 +143,15 @@ static inline bool weft_joint_has_staged(const weft_rollout *end, uint64_t run, 
 static inline uint64_t weft_joint_number(const weft_joint *joint, const weft_version *version)
 {
     return version->run == joint->accord.run ? version->number : 0;
+}
+
+/* Returns the run that the end has: its trainer's, or while that is away the run of what the end goes on with. */
+static inline uint64_t weft_joint_run_of(const weft_rollout *end)
+{
+    if (end->joining.state == WEFT_JOIN_JOINED)
+        return end->joining.welcome.run;
+    return end->course.state == WEFT_COURSE_STAGED ? end->arriving.queue[0].trailer.target.run
+                                                   : end->current.version.run;
 }
 
 /* Returns true if the end's weights are the version of that number and run. */

@@ -1,4 +1,4 @@
-/* joint_commit.c - what all ends have staged, and its way into the weights: all of it or none.
+/* joint_commit.c - the way of what all ends have staged into the weights: all of it or none.
  *
  * Updates are committed with WEFT_COMMIT_HOLD, one end after the other. When the last has moved they are kept; if one
  * fails, those before it are undone. A snapshot has no way back. So from its begin on nothing is held, until every end
@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mix64.h"
 #include "base/status.h"
 #include "joint/joint.h"
 
@@ -41,125 +40,6 @@ weft_status weft_joint_await(weft_joint *joint, uint64_t deadline_ns)
         return status;
     status = weft_joint_check(joint, true);
     return status == WEFT_OK ? WEFT_AGAIN : status;
-}
-
-/* ---- staged */
-
-static bool is_snapshot(const weft_rollout *end)
-{
-    return end->course.state == WEFT_COURSE_OFFERED ||
-           (end->course.state == WEFT_COURSE_STAGED && end->arriving.queue[0].header.snapshot);
-}
-
-/* Returns true if the end has something that leads where the trainer wants: a snapshot, or a repair. */
-static bool is_led(const weft_rollout *end)
-{
-    const bool staged = end->course.state == WEFT_COURSE_STAGED;
-    return is_snapshot(end) || (staged && end->arriving.queue[0].header.base.run == 0);
-}
-
-/* Figures of the ends, for a commit of all. */
-typedef struct survey {
-    uint32_t staged, offered, snapshots; /* ends; an offer is a snapshot too */
-    bool ready;                          /* each end has something to commit, or has weights */
-    bool one;                            /* each end has, or has staged, the version `target` */
-    weft_version target;                 /* of the trainers' run, if there is one, and of the largest number */
-} survey;
-
-static survey survey_of(const weft_joint *joint)
-{
-    survey found = {.ready = true, .one = true};
-    for (uint32_t i = 0; i < joint->count; i++) {
-        const weft_rollout *end = joint->ends[i];
-        const bool staged = end->course.state == WEFT_COURSE_STAGED;
-        const bool offered = end->course.state == WEFT_COURSE_OFFERED;
-        const weft_version *target = staged    ? &end->arriving.queue[0].trailer.target
-                                     : offered ? &end->course.offer
-                                               : &end->current.version;
-        found.staged += staged;
-        found.offered += offered;
-        found.snapshots += is_snapshot(end);
-        found.ready = found.ready && (staged || offered || end->current.known);
-        const bool later = target->run == joint->accord.run && found.target.run != joint->accord.run;
-        if (i == 0 || later || weft_joint_number(joint, target) > weft_joint_number(joint, &found.target))
-            found.target = *target;
-        found.target.root = 0;
-    }
-    for (uint32_t i = 0; i < joint->count; i++)
-        found.one = found.one && (weft_joint_is_at(joint->ends[i], found.target.run, found.target.number) ||
-                                  weft_joint_has_staged(joint->ends[i], found.target.run, found.target.number));
-    return found;
-}
-
-bool weft_joint_has_to_join(const weft_joint *joint)
-{
-    uint32_t led = 0, offered = 0;
-    uint64_t most = 0, least_led = UINT64_MAX;
-    for (uint32_t i = 0; i < joint->count; i++) {
-        const weft_rollout *end = joint->ends[i];
-        const uint64_t number = end->arriving.queue[0].trailer.target.number;
-        const uint64_t has = weft_joint_number(joint, &end->current.version);
-        offered += end->course.state == WEFT_COURSE_OFFERED;
-        led += is_led(end);
-        if (is_led(end))
-            least_led = number < least_led ? number : least_led;
-        else
-            most = has > most ? has : most;
-    }
-    const bool alone = joint->accord.shuns && least_led == joint->accord.shunned;
-    return offered > 0 || led > 1 || (led == 1 && (!joint->whole || least_led < most || alone));
-}
-
-static void add_up(const weft_joint *joint, weft_staged_info *all)
-{
-    for (uint32_t i = 0; i < joint->count; i++) {
-        weft_staged_info one = {.size = sizeof one};
-        const weft_rollout *end = joint->ends[i];
-        const bool staged = weft_rollout_describe(end, &one);
-        all->target.root = weft_mix64(all->target.root + (staged ? one.target.root : end->current.version.root));
-        if (!staged)
-            continue;
-        all->changed += one.changed;
-        all->bytes += one.bytes;
-        all->receive_ms = one.receive_ms > all->receive_ms ? one.receive_ms : all->receive_ms;
-        all->decode_ms += one.decode_ms;
-        all->encoded |= one.encoded;
-        all->pause_ms += one.pause_ms;
-    }
-}
-
-bool weft_joint_describe(const weft_joint *joint, weft_staged_info *info)
-{
-    if (!joint->several)
-        return weft_rollout_describe(joint->ends[0], info);
-    const survey found = survey_of(joint);
-    const bool ready = weft_joint_has_to_join(joint) ? found.ready : found.one && found.staged > 0;
-    if (!ready || joint->moving || joint->held_back)
-        return false;
-    const bool snapshot = found.snapshots > 0 || weft_joint_has_to_join(joint);
-    weft_staged_info all = {.kind = snapshot ? WEFT_STAGED_SNAPSHOT : WEFT_STAGED_UPDATE, .target = found.target};
-    if (joint->whole && !snapshot)
-        all.base = joint->held;
-    add_up(joint, &all);
-    if (weft_joint_has_to_join(joint))
-        all.target.root = 0; /* which version it comes to is known in the end */
-    all.size = info->size < sizeof all ? info->size : sizeof all;
-    memcpy(info, &all, all.size);
-    return true;
-}
-
-weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_staged_info *info)
-{
-    const uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
-    if (!joint->several)
-        return weft_rollout_staged(joint->ends[0], deadline_ms, info);
-    weft_status status = weft_wishing_check(&joint->wishes);
-    while (status == WEFT_OK && !weft_joint_describe(joint, info)) {
-        status = weft_joint_await(joint, deadline_ns);
-        if (status == WEFT_OK)
-            status = weft_wishing_check(&joint->wishes);
-    }
-    return status;
 }
 
 /* ---- commit of updates: together */
@@ -198,7 +78,7 @@ static weft_status commit_together(weft_joint *joint, void *stream, uint32_t fla
         return status;
     status = WEFT_OK;
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
-        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED && !is_snapshot(joint->ends[i]))
+        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED && !weft_joint_is_snapshot(joint->ends[i]))
             status = commit_end(joint->ends[i], stream, WEFT_COMMIT_HOLD);
     if (status == WEFT_OK)
         status = commit_snapshot(joint, stream);
@@ -230,7 +110,7 @@ static weft_status commit_each(weft_joint *joint, void *stream)
  * 0: nothing is. */
 static uint64_t want_largest(weft_joint *joint)
 {
-    const survey found = survey_of(joint);
+    const weft_joint_figures found = weft_joint_survey(joint);
     uint64_t moved_ns = 0;
     for (uint32_t i = 0; i < joint->count; i++) {
         weft_rollout *end = joint->ends[i];
@@ -266,7 +146,7 @@ static weft_status take_all(weft_joint *joint, void *stream)
     weft_rollout *offered[WEFT_SOURCES_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < joint->count; i++)
-        if (joint->ends[i]->course.state == WEFT_COURSE_OFFERED)
+        if (weft_joint_is_offered(joint, joint->ends[i]))
             offered[count++] = joint->ends[i];
     const weft_status received = count > 0 ? weft_rollout_receive(offered, count) : WEFT_OK;
     const weft_status committed = commit_each(joint, stream);
@@ -281,7 +161,7 @@ static weft_status await_more(weft_joint *joint, uint64_t since_ns)
     weft_status status = check_way(joint);
     if (status == WEFT_OK && !weft_session_wait(joint->session, from_ns + patience_ms * WEFT_NS_PER_MS))
         status = weft_fail_quiet(WEFT_E_TIMEOUT, "version %llu did not come within %llu ms ([commit] deadline)",
-                                 (ull)survey_of(joint).target.number, (ull)patience_ms);
+                                 (ull)weft_joint_survey(joint).target.number, (ull)patience_ms);
     return status;
 }
 
@@ -290,7 +170,8 @@ static weft_status commit_joining(weft_joint *joint, void *stream)
     uint64_t since_ns = weft_clock_ns();
     weft_status status = WEFT_OK;
     joint->whole = false;
-    for (survey found = survey_of(joint); status == WEFT_OK; found = survey_of(joint)) {
+    joint->taking = weft_joint_run_of(joint->ends[0]);
+    for (weft_joint_figures found = weft_joint_survey(joint); status == WEFT_OK; found = weft_joint_survey(joint)) {
         if (found.staged + found.offered > 0) {
             status = take_all(joint, stream);
             since_ns = weft_clock_ns();

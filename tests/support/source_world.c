@@ -35,8 +35,12 @@ static void pass(void *user, uint64_t ns)
         w->turn(w);
 }
 
+void (*source_heard)(const char *line);
+
 static void hear(void *user, weft_log_level level, const char *line)
 {
+    if (source_heard)
+        source_heard(line);
     if (getenv("WEFT_TEST_LOG"))
         fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)(weft_clock_ns() / WEFT_NS_PER_MS), (const char *)user,
                 level, line);
@@ -74,12 +78,17 @@ const version *source_find(const source_world *w, uint64_t run, uint64_t number)
     return NULL;
 }
 
-static void remember(source_world *w)
+static void remember_as(source_world *w, uint64_t run, uint64_t number, const uint8_t *dense)
 {
     if (w->history_count == HISTORY)
         source_stop(w, "more than %u versions", HISTORY);
-    w->history[w->history_count] = (version){w->run, w->newest, malloc(w->bytes)};
-    memcpy(w->history[w->history_count++].dense, w->dense, w->bytes);
+    w->history[w->history_count] = (version){run, number, malloc(w->bytes)};
+    memcpy(w->history[w->history_count++].dense, dense, w->bytes);
+}
+
+static void remember(source_world *w)
+{
+    remember_as(w, w->run, w->newest, w->dense);
 }
 
 void source_check(const source_world *w, const rank *r)
@@ -139,14 +148,14 @@ void source_open(source_world *w, unsigned i)
     options.incarnation = ++w->incarnation;
     options.slices = part_names(&s->has, &s->has, slices);
     options.slice_count = s->has.count;
-    options.run = w->run;
+    options.run = s->strays ? s->strays : w->run;
     options.source = w->store ? i : 0;
     snprintf(listen, sizeof listen, "trainer.listen=%s", s->listen[0] ? s->listen : "127.0.0.1:0");
     weft_site *site = w->store ? stored_site(w) : load_site(w, listen);
     source_must(w, weft_trainer_open(site, s->has.order ? s->has.order->layout : w->layout, &options, &s->session),
                 "source");
     weft_site_free(site);
-    part_put(w, &s->has, source_find(w, w->run, s->published)->dense);
+    part_put(w, &s->has, source_find(w, options.run, s->published)->dense);
 }
 
 void source_start(source_world *w, unsigned i)
@@ -165,6 +174,25 @@ void source_kill(source *s)
             shutdown(trainer->peers.list[i].connection.control.fd, SHUT_RDWR);
     weft_close(s->session);
     s->session = NULL;
+}
+
+void source_stray(source_world *w, unsigned i, uint64_t run, const uint8_t *dense)
+{
+    source *s = &w->sources[i];
+    if (s->session)
+        source_kill(s);
+    s->strays = run;
+    remember_as(w, run, s->published, dense);
+    source_start(w, i);
+}
+
+void source_return(source_world *w, unsigned i)
+{
+    source *s = &w->sources[i];
+    if (s->session)
+        source_kill(s);
+    s->strays = 0;
+    source_start(w, i);
 }
 
 void source_go_to(source_world *w, source *s, uint64_t number)
@@ -272,6 +300,7 @@ void source_run_again(source_world *w, const version *from)
         if (w->sources[i].session)
             source_kill(&w->sources[i]);
         w->sources[i].published = from->number;
+        w->sources[i].strays = 0;
     }
     memcpy(w->dense, from->dense, w->bytes);
     w->run++;

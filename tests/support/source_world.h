@@ -35,6 +35,7 @@ typedef struct source {
     weft_session *session;
     part has;
     uint64_t published; /* number */
+    uint64_t strays;    /* a run of its own, which it began with; 0: the world's */
     char listen[96];
 } source;
 
@@ -73,6 +74,9 @@ typedef struct source_world {
     const char *store;                    /* folder that the sources write their versions into; NULL: none */
     void (*turn)(struct source_world *w); /* one turn of everybody, when a session waits */
 } source_world;
+
+/* Gets the lines of ranks and sources; NULL: nobody does. */
+extern void (*source_heard)(const char *line);
 
 _Noreturn void source_stop(const source_world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void source_must(const source_world *w, weft_status status, const char *what);
@@ -114,6 +118,10 @@ void source_open(source_world *w, unsigned i);
 void source_start(source_world *w, unsigned i);
 /* Ends a source without a goodbye. */
 void source_kill(source *s);
+/* Starts a source again, in a run of its own, with the bits of a model. What it has then is a version of that run. */
+void source_stray(source_world *w, unsigned i, uint64_t run, const uint8_t *dense);
+/* Starts a source that strayed again, in the run of the others. */
+void source_return(source_world *w, unsigned i);
 /* Changes the model, and gives it the next number. No source has published that yet. */
 void source_publish(source_world *w, uint32_t per_mille);
 /* A source publishes a number, of those that it has not. */
