@@ -633,8 +633,9 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  * does not wait for the device.
  * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
- * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up since weft_staged, as that says), WEFT_E_TIMEOUT, WEFT_E_MEMORY, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one
- * ended at a number that another passes over; nothing is held, and the next commit goes on).
+ * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up since weft_staged), WEFT_E_TIMEOUT, WEFT_E_MEMORY,
+ * WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number that another passes over; nothing is
+ * held, and the next commit goes on).
  * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, or other work on the device took longer than
  * `[session] device_deadline`, nothing was done. If a snapshot broke off, nothing is held unless the snapshot was
  * `staged`. */
