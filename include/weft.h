@@ -579,9 +579,9 @@ typedef struct weft_staged_info {
  *
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
- * What is staged stays while there is no trainer. A trainer that comes back and knows these bits goes on from them, under
- * its own label. One that does not know them offers its own versions, and what was staged is given up: a commit of it
- * returns WEFT_E_PEER_LOST.
+ * What is staged stays while there is no trainer. A trainer that comes back and knows these bits goes on from them,
+ * under its own label. One that does not know them offers its own versions, and what was staged is given up: a commit
+ * of it returns WEFT_E_PEER_LOST.
  *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline; it never joined, or was to
  * tell, or a trainer is there that it cannot talk to), WEFT_E_SYSTEM, WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection
@@ -633,10 +633,10 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  * does not wait for the device.
  * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
- * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up since weft_staged), WEFT_E_TIMEOUT, WEFT_E_MEMORY,
- * WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number that another passes over; nothing is
- * held, and the next commit goes on).
- * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, or other work on the device took longer than
+ * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up since weft_staged), WEFT_E_TIMEOUT,
+ * WEFT_E_MEMORY, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number that another passes
+ * over; nothing is held, and the next commit goes on). After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed
+ * out, or other work on the device took longer than
  * `[session] device_deadline`, nothing was done. If a snapshot broke off, nothing is held unless the snapshot was
  * `staged`. */
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
@@ -683,10 +683,10 @@ WEFT_API weft_status weft_settle(weft_session *session, weft_settlement how, voi
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
 /* Digests the bound weights afresh and compares them with the held version, because a bit may have rotted anywhere.
- * If they differ, weft_held has no name for the weights any more, what is staged is given up, and the rollout joins again
- * with the bits that it has. The trainer sends the tiles that differ, and the caller commits them like any version.
- * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor and tile that differ),
- * WEFT_E_STATE (nothing held). */
+ * If they differ, weft_held has no name for the weights any more, what is staged is given up, and the rollout joins
+ * again with the bits that it has. The trainer sends the tiles that differ, and the caller commits them like any
+ * version. Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor and tile that
+ * differ), WEFT_E_STATE (nothing held). */
 WEFT_API weft_status weft_scrub(weft_session *session);
 
 /* ---------------------------------------------------------------- both ends */
