@@ -1268,7 +1268,9 @@ typedef struct weft_store_keep {
     uint64_t grace_s;  /* age in seconds below which no file goes, because somebody may be reading it */
 } weft_store_keep;
 
-/* Removes the oldest versions until the rest is within all bounds, and unfinished files older than the grace time.
+/* Removes the oldest versions until the rest is within all bounds, and unfinished files whose writers are gone: on file
+ * systems that one host writes as soon as the writer ended, and else, as on an object server, after the grace time. A
+ * store in a folder that is opened with `create` loses those of the folder, too.
  *
  * What goes is all before an anchor, so that all that stays can be read. The newest anchor and all after it stay.
  * removed  receives the number of versions that went; or NULL

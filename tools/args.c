@@ -58,6 +58,12 @@ static const arg_row rows[] = {
     {WEFT_OPTION_SAVE_EACH, "--save-each", "DIR", ARG_TEXT, AT(save_each),
      "write each version as a folder DIR/version-NUMBER-DIGEST, whole under its name, with hard links for equal files"},
     {WEFT_OPTION_KEPT, "--keep", "N", ARG_COUNT, AT(kept), "newest folders of --save-each to keep (2)"},
+    {WEFT_OPTION_STAY, "--keep", "N", ARG_COUNT, AT(kept), "newest versions that stay (all)"},
+    {WEFT_OPTION_BYTES, "--bytes", "SIZE", ARG_SIZE, AT(bytes),
+     "bytes that the newest versions may have, as 500G or 2T (any number)"},
+    {WEFT_OPTION_AGE, "--age", "SECONDS", ARG_COUNT, AT(age), "age that a version may have (any)"},
+    {WEFT_OPTION_GRACE, "--grace", "SECONDS", ARG_COUNT, AT(grace),
+     "age below which no file goes, because somebody may be reading the file (3600)"},
     {WEFT_OPTION_ON_VERSION, "--on-version", "COMMAND", ARG_TEXT, AT(on_version),
      "with --save-each: run COMMAND by the shell for each folder, and wait for its end; WEFT_PATH, WEFT_VERSION, "
      "WEFT_RUN and WEFT_DIGEST are in its environment"},

@@ -59,7 +59,11 @@ typedef enum weft_option {
     WEFT_OPTION_KEPT,
     WEFT_OPTION_ON_VERSION,
     WEFT_OPTION_LEVEL_OF, /* merge, invert */
-    WEFT_OPTION_LEVEL_PUT
+    WEFT_OPTION_LEVEL_PUT,
+    WEFT_OPTION_STAY, /* trim */
+    WEFT_OPTION_BYTES,
+    WEFT_OPTION_AGE,
+    WEFT_OPTION_GRACE
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -108,7 +112,10 @@ typedef struct weft_args {
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
     uint64_t until;
-    uint64_t kept;   /* folders of --save-each */
+    uint64_t kept;   /* folders of --save-each, or versions of a store */
+    uint64_t bytes;  /* of a store */
+    uint64_t age;    /* seconds, as grace is */
+    uint64_t grace;
     uint64_t source; /* number of a trainer */
     uint64_t run;
     uint64_t peers;

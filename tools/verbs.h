@@ -18,6 +18,7 @@ int weft_verb_digest(const weft_args *args);
 int weft_verb_shard(const weft_args *args);
 int weft_verb_log(const weft_args *args);
 int weft_verb_fsck(const weft_args *args);
+int weft_verb_trim(const weft_args *args);
 int weft_verb_get(const weft_args *args);
 int weft_verb_copy(const weft_args *args);
 int weft_verb_put(const weft_args *args);

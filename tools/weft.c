@@ -77,6 +77,10 @@ static const weft_verb verbs[] = {
     {"fsck", "STORE [--threads N] [--json]",
      "Proves every file of a store; exit code 3 if a file is damaged or a version is lost", OVER_FILES, false, 1, 0,
      weft_verb_fsck},
+    {"trim", "STORE [--keep N] [--bytes SIZE] [--age SECONDS] [--grace SECONDS] [--json]",
+     "Removes old versions of a store until the rest is within all bounds, and what writers never finished",
+     WEFT_TAKES(JSON) | WEFT_TAKES(STAY) | WEFT_TAKES(BYTES) | WEFT_TAKES(AGE) | WEFT_TAKES(GRACE), false, 1, 0,
+     weft_verb_trim},
     {"copy", "FROM TO [--json]",
      "Copies all versions of a store into another, a folder or s3://BUCKET/PREFIX, and goes on where a copy ended",
      WEFT_TAKES(JSON), false, 2, 0, weft_verb_copy},
@@ -144,7 +148,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT,
                         "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                        "inspect, merge, digest, shard, put, get, log, fsck, copy, key or bench; see %s --help",
+                        "inspect, merge, digest, shard, put, get, log, fsck, trim, copy, key or bench; see %s --help",
                         program_invocation_short_name);
         return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }

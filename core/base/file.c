@@ -114,11 +114,14 @@ weft_status weft_file_begin(weft_file *file, const char *path)
         if (!file->temporary)
             break;
         file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file->descriptor >= 0) {
+        int reason = file->descriptor < 0 ? errno : EEXIST;
+        if (file->descriptor >= 0 && weft_file_lock(file->descriptor)) {
             weft_file_note(file->temporary);
             return WEFT_OK;
         }
-        int reason = errno;
+        if (file->descriptor >= 0)
+            close(file->descriptor);
+        file->descriptor = -1;
         weft_mem_give(file->temporary);
         file->temporary = NULL;
         if (reason != EEXIST) {
@@ -216,6 +219,7 @@ static weft_status renamed(weft_file *file, int (*move)(const char *, const char
 static weft_status finish_by(weft_file *file, int (*move)(const char *, const char *))
 {
     weft_status status = WEFT_OK;
+    const int lock = fcntl(file->descriptor, F_DUPFD_CLOEXEC, 0); /* until the file has its name */
     if (fsync(file->descriptor) != 0)
         status = weft_fail(WEFT_E_FILE, "cannot be brought to disk: %s", strerror(errno));
     if (status == WEFT_OK)
@@ -227,6 +231,8 @@ static weft_status finish_by(weft_file *file, int (*move)(const char *, const ch
         file->temporary = NULL;
         status = weft_file_sync_directory(file->path);
     }
+    if (lock >= 0)
+        close(lock);
     weft_file_drop(file);
     return status;
 }

@@ -5,6 +5,8 @@
 #ifndef WEFT_CORE_FILE_H
 #define WEFT_CORE_FILE_H
 
+#include <stdbool.h>
+
 #include "weft.h"
 
 typedef struct weft_file {
@@ -46,6 +48,17 @@ void weft_file_forget(char *temporary);
 /* Removes all registered files, and folders with the files in them. Only for a signal handler that ends the process,
  * because no other call is sound afterwards. Async-signal-safe. */
 void weft_file_abandon(void);
+
+/* ---- file_left.c: files of writers that are gone */
+
+/* Tells whether one host alone writes a descriptor's file system, so that its locks are all there are. */
+bool weft_file_is_local(int descriptor);
+/* Takes a writer's lock on a file that was just created. Returns false if somebody took the file for one that was left.
+ */
+bool weft_file_lock(int descriptor);
+/* Removes an unfinished file whose writer is gone. Where locks do not tell that, because other hosts may write, the
+ * file goes if it was last written before `time_s`. Returns true if it was removed. */
+bool weft_file_left_remove(const char *path, uint64_t time_s);
 
 /* Reads exactly `bytes` bytes at `offset`. Errors: WEFT_E_FILE (also if the file ends before). */
 weft_status weft_file_read(int descriptor, void *out, uint64_t bytes, uint64_t offset);

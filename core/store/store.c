@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -12,6 +13,7 @@
 typedef unsigned long long ull;
 
 #define ANCHORS 64u
+#define LEFT_S  3600u /* age at which an unfinished file has no writer, where locks do not tell */
 
 /* The place is looked at again after so long, and after more and more while nothing comes, whoever asks how often. */
 #define LOOK_FIRST_MS 50u
@@ -33,7 +35,11 @@ static weft_status store_make(const char *place, const weft_store_options *optio
     store->anchors = options->anchors ? options->anchors : ANCHORS;
     weft_status status = is_served(place) ? weft_store_s3_open(place, &store->port, &store->place)
                                           : weft_store_folder_open(place, options->create, &store->port, &store->place);
-    return status == WEFT_OK ? weft_store_load(store) : status;
+    if (status == WEFT_OK)
+        status = weft_store_load(store);
+    if (status == WEFT_OK && options->create && store->unfinished) /* a writer opens */
+        status = store->port->tidy(store->place, (uint64_t)time(NULL) - LEFT_S);
+    return status;
 }
 
 static weft_status place_check(const char *place, const weft_store_options *options)

@@ -41,7 +41,8 @@ typedef struct weft_store_item {
 typedef struct weft_store_items {
     weft_store_item *items;
     uint64_t count, capacity;
-    uint64_t others; /* files whose names follow no rule, and unfinished files */
+    uint64_t others;     /* files whose names follow no rule, and unfinished files */
+    uint64_t unfinished; /* unfinished files, of writers that live, and of others */
 } weft_store_items;
 
 /* A place for files. Errors name the file. */
@@ -55,7 +56,8 @@ typedef struct weft_store_port {
     weft_status (*put)(void *place, const char *name, weft_status (*fill)(void *user, const weft_sink *sink),
                        void *user);
     weft_status (*remove)(void *place, const char *name);
-    /* Removes unfinished files that were last written before `time_s`. */
+    /* Removes unfinished files whose writers are gone, or, where nobody can tell, which were last written before
+     * `time_s`. */
     weft_status (*tidy)(void *place, uint64_t time_s);
     /* Somebody waits for files from here on, which `stirred` and `wait` may tell of. NULL: they do not. */
     void (*watch)(void *place);
@@ -98,11 +100,12 @@ struct weft_store {
     uint32_t source, sources;     /* whose files these are: source r of S */
     weft_store_version *versions; /* versions by run and number, rising */
     uint64_t count, capacity;
-    uint64_t others;   /* files that are no files of a store */
-    uint64_t last_run; /* last run of any source; 0: there are no files */
-    uint64_t seen;     /* one word for the names and sizes of all files; 0: the last look failed */
-    uint32_t look_ms;  /* time from one look at the place to the next */
-    uint64_t look_ns;  /* time of the next look */
+    uint64_t others;     /* files that are no files of a store */
+    uint64_t unfinished; /* unfinished files among these */
+    uint64_t last_run;   /* last run of any source; 0: there are no files */
+    uint64_t seen;       /* one word for the names and sizes of all files; 0: the last look failed */
+    uint32_t look_ms;    /* time from one look at the place to the next */
+    uint64_t look_ns;    /* time of the next look */
     /* A reader looks at the files of one trainer, and has a store for each source of several beside them. These share
      * its place and its name. */
     bool alone; /* only files of this source are looked at */

@@ -101,8 +101,11 @@ weft_status weft_store_gap_say(const weft_store *store, uint64_t index, const ch
     char gap[WEFT_STORE_GAP_MAX];
     weft_update_file *update = NULL;
     weft_store_file *file = weft_store_gap(store, index, gap);
+    const weft_status found = file ? file->status : WEFT_OK;
     const weft_status status = file ? weft_store_file_open(store, file, &update) : WEFT_OK;
     weft_update_close(update);
-    return weft_fail(WEFT_E_MISSING, "%s: %s version %llu: %s%s%s", store->name, what, number, gap,
-                     status != WEFT_OK ? ": " : "", status != WEFT_OK ? weft_last_error() : "");
+    return weft_fail(WEFT_E_MISSING, "%s: %s version %llu: %s%s%s", store->name, what, number, gap, file ? ": " : "",
+                     !file               ? ""
+                     : status == WEFT_OK ? weft_status_name(found)
+                                         : weft_last_error());
 }

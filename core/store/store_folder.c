@@ -172,10 +172,16 @@ static weft_status walk_into(walk *w, const char *within, unsigned depth)
     return status;
 }
 
+/* Tells whether a name is that of an unfinished file: RUN/NUMBER/weft-XXXXXXXX.tmp. */
 static bool is_unfinished(const char *name)
 {
+    char beside[3 * WEFT_STORE_NAME_MAX];
     const char *slash = strrchr(name, '/');
-    return slash && weft_store_watch_is_unfinished(slash + 1);
+    weft_store_name parts;
+    if (!slash || !weft_store_watch_is_unfinished(slash + 1))
+        return false;
+    snprintf(beside, sizeof beside, "%.*s/anchor-0-of-1.weft", (int)(slash - name), name);
+    return weft_store_name_get(beside, &parts);
 }
 
 static weft_status item_seen(walk *w, const char *name, const struct stat *facts)
@@ -187,7 +193,9 @@ static weft_status item_seen(walk *w, const char *name, const struct stat *facts
         w->files = true;
         return weft_store_items_add(w->items, &item);
     }
-    w->unfinished = w->unfinished || is_unfinished(name);
+    const bool unfinished = is_unfinished(name);
+    w->unfinished = w->unfinished || unfinished;
+    w->items->unfinished += unfinished;
     w->items->others++;
     return WEFT_OK;
 }
@@ -271,11 +279,17 @@ static weft_status folder_remove(void *user, const char *name)
     return status;
 }
 
+/* The folder stays, because another source may be about to write there. */
 static weft_status unfinished_seen(walk *w, const char *name, const struct stat *facts)
 {
-    if (!S_ISREG(facts->st_mode) || !is_unfinished(name) || (uint64_t)facts->st_mtim.tv_sec >= w->time_s)
+    if (!S_ISREG(facts->st_mode) || !is_unfinished(name))
         return WEFT_OK;
-    return folder_remove((void *)(uintptr_t)w->place, name);
+    char *path = path_of(w->place, name);
+    if (!path)
+        return WEFT_E_MEMORY;
+    weft_file_left_remove(path, w->time_s);
+    weft_mem_give(path);
+    return WEFT_OK;
 }
 
 static weft_status folder_tidy(void *user, uint64_t time_s)

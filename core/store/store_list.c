@@ -335,6 +335,7 @@ weft_status weft_store_load(weft_store *store)
         status = weft_store_view_judge(store);
     store->seen = status == WEFT_OK ? items_word(&items) : 0;
     store->others = items.others;
+    store->unfinished = items.unfinished;
     weft_mem_give(items.items);
     return status == WEFT_E_TIMEOUT ? WEFT_E_FILE : status; /* all of the place cannot be read */
 }

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/mix64.h"
 
@@ -45,7 +45,7 @@ bool weft_store_watch_is_unfinished(const char *name)
 {
     unsigned draw;
     int end = 0;
-    return sscanf(name, "weft-%8x.tmp%n", &draw, &end) == 1 && end > 0 && name[end] == 0;
+    return sscanf(name, "weft-%8x.tmp%n", &draw, &end) == 1 && end == sizeof "weft-01234567.tmp" - 1 && name[end] == 0;
 }
 
 /* ---- what inotify tells */
@@ -62,18 +62,6 @@ static void events_take(weft_store_watch *watch)
             at += (ssize_t)(sizeof *event + event->len);
         }
     }
-}
-
-/* ext, XFS, btrfs, bcachefs, F2FS, ZFS, tmpfs, ramfs, overlayfs: one host writes them. */
-static bool is_local(int folder)
-{
-    static const uint32_t kinds[] = {0xef53,     0x58465342, 0x9123683e, 0xca451a4e, 0xf2f52010,
-                                     0x2fc12fc1, 0x01021994, 0x858458f6, 0x794c7630};
-    struct statfs facts;
-    bool found = false;
-    for (size_t i = 0; fstatfs(folder, &facts) == 0 && i < sizeof kinds / sizeof *kinds; i++)
-        found = found || (uint32_t)facts.f_type == kinds[i];
-    return found;
 }
 
 /* ---- what the times of folders tell */
@@ -122,7 +110,7 @@ bool weft_store_watch_folder(weft_store_watch *watch, const char *path, int fold
     if (!watch->begun)
         return true;
     const bool told = watch->events >= 0 && inotify_add_watch(watch->events, path, TOLD | IN_ONLYDIR) >= 0;
-    if (told && is_local(folder))
+    if (told && weft_file_is_local(folder))
         return true;
     *times = times_of(folder, "");
     watch->silent = true;

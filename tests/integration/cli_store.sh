@@ -140,6 +140,40 @@ run back 0 "$weft" rollout --store "$work/live" --model "$work/m/v3.safetensors"
 same "$work/b.safetensors" "$work/m/v1.safetensors"
 json back "lines[0]['target'] == 11 and lines[0]['anchors'] == 0 and lines[0]['files'] == 2"
 
+echo "old versions go, and so do unfinished files, but for those that somebody writes"
+begun=$work/trimmed/$(basename "$(dirname "$(dirname "$(echo "$work"/live/*/*/anchor-0-of-1.weft)")")")/$(printf %020d 10)
+leave() # leave NAME...: unfinished files of writers that were killed
+{
+    for name; do echo half >"$begun/weft-$name.tmp"; done
+}
+cp -r "$work/live" "$work/trimmed"
+run put 0 "$weft" put "$work/trimmed" "$work/m/v4.safetensors" --version 64
+leave 00000001 00000002
+echo mine >"$begun/weft-1.tmp"
+start writer python3 -c 'import fcntl, signal, sys
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("writes", flush=True)
+signal.pause()' "$begun/weft-00000003.tmp"
+await said writer writes
+run put 0 "$weft" put "$work/trimmed" "$work/m/v5.safetensors"
+[ "$(cd "$begun" && echo weft-*)" = "weft-00000003.tmp weft-1.tmp" ] || fail "a writer opened, and left $(ls "$begun")"
+leave 00000004
+run trim 0 "$weft" trim "$work/trimmed" --keep 1
+says trim '^0 versions went \(0 B\), 6 stay ' # all files are young
+[ "$(cd "$begun" && echo weft-*)" = "weft-00000003.tmp weft-1.tmp" ] || fail "trim left $(ls "$begun")"
+run trim 0 "$weft" trim "$work/trimmed" --keep 1 --grace 0 --json
+json trim "(lines[0]['removed'], lines[0]['versions']) == (4, 2) and lines[0]['removed_bytes'] > 0 and lines[0]['bytes'] > 0"
+run log 0 "$weft" log "$work/trimmed" --json
+json log "[o['version'] for o in lines] == [64, 65] and all(o['reachable'] for o in lines)"
+run fsck 0 "$weft" fsck "$work/trimmed"
+[ -f "$begun/weft-00000003.tmp" ] || fail "a file that somebody writes was removed"
+kill "$(cat "$work/writer.pid")"
+run late 2 "$weft" trim "$work/gone"
+run late 2 "$weft" trim "$work/trimmed" --keep 0
+says late 'keep 1 or more'
+rm -r "$work/trimmed"
+
 echo "what is wrong is refused"
 refused() # refused TEXT ARGUMENTS...
 {
@@ -165,6 +199,7 @@ refused 'goes with --store alone' rollout "$work/site.ini" --peer a --empty --fo
 mkdir -p "$work/empty/some"
 refused 'empty: no version of a store is there' log "$work/empty"
 refused 'empty: no store is there' fsck "$work/empty"
+refused 'empty: no version of a store is there' trim "$work/empty"
 refused 'empty: no store is there' copy "$work/empty" "$work/never"
 rm -rf "$work/never"
 refused 'gone' log "$work/gone"
