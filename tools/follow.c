@@ -22,6 +22,7 @@ struct weft_follow {
     char path[PATH_MAX + NAME_MAX + 2];
     char newest[NAME_MAX + 1]; /* what lies before it is past; "": nothing is */
     char model[NAME_MAX + 1];  /* one that lies elsewhere: names that differ in numbers alone come after it; "": none */
+    char within[NAME_MAX + 1]; /* the folder in which that one lies */
     bool away;                 /* the directory could not be read, which was said */
     bool told_shards;          /* in no folder of their own */
 };
@@ -89,6 +90,38 @@ static bool skip_past(weft_follow *follow, const char *model)
     return true;
 }
 
+/* Whether names of checkpoints, files or folders, differ in numbers alone. *order has which number is less. */
+static bool is_alike(const char *a, const char *b, int *order)
+{
+    char bare[2][NAME_MAX + 1];
+    const char *const names[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        const char *suffix = strstr(names[i], ".safetensors");
+        const size_t length =
+            suffix && !suffix[strlen(".safetensors")] ? (size_t)(suffix - names[i]) : strlen(names[i]);
+        snprintf(bare[i], sizeof bare[i], "%.*s", (int)length, names[i]);
+    }
+    *order = weft_natural_order(bare[0], bare[1]);
+    return weft_natural_alike(bare[0], bare[1]);
+}
+
+static bool has_number(const char *name)
+{
+    return strpbrk(name, "0123456789");
+}
+
+/* Whether an entry has the name and the number of a model that lies elsewhere, or of the folder that it lies in: a copy
+ * of that, and no later one. */
+static bool is_named_as_model(const weft_follow *follow, const weft_entry *item)
+{
+    int order;
+    const char *const names[] = {follow->model, item->seen.folder ? follow->within : ""};
+    for (int i = 0; i < 2; i++)
+        if (has_number(names[i]) && is_alike(item->name, names[i], &order) && order == 0)
+            return true;
+    return false;
+}
+
 /* Skips models that are older than a model that lies elsewhere. A name that differs in numbers alone gives the order,
  * else the time of the file. */
 static void skip_older(weft_follow *follow, const char *model, const weft_look *bound)
@@ -97,15 +130,22 @@ static void skip_older(weft_follow *follow, const char *model, const weft_look *
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", model);
     snprintf(follow->model, sizeof follow->model, "%.*s", NAME_MAX, last_name(path));
+    char *slash = strrchr(path, '/');
+    if (slash && !has_number(follow->model)) {
+        *slash = '\0';
+        snprintf(follow->within, sizeof follow->within, "%.*s", NAME_MAX, last_name(path));
+    }
     for (size_t i = 0; i < follow->list.count; i++) {
         weft_entry *item = &follow->list.items[i];
         const struct timespec *time = &item->seen.changed, *first = &bound->changed;
         bool later = time->tv_sec != first->tv_sec ? time->tv_sec > first->tv_sec : time->tv_nsec > first->tv_nsec;
-        const int order =
-            weft_natural_alike(item->name, follow->model) ? weft_natural_compare(item->name, follow->model) : 0;
+        int order;
+        const bool alike = is_alike(item->name, follow->model, &order);
         if (weft_checkpoint_unfit(item->name, &item->seen)) /* which is said of it alone */
             continue;
-        item->taken = order ? order < 0 : !later;
+        item->is_out = is_named_as_model(follow, item); /* so it comes when it is written to */
+        item->out = item->seen;
+        item->taken = item->is_out || (alike && order ? order < 0 : !later);
         left += item->taken;
         fit++;
     }
@@ -168,13 +208,32 @@ static bool is_unfit(weft_follow *follow, weft_entry *item)
     return true;
 }
 
-/* A file that comes late under an earlier name would take the rollouts back to older weights. */
+/* Whether names in the directory tell by their numbers what is later. A name that is written anew each time does not.
+ */
+static bool is_numbered(const weft_follow *follow)
+{
+    int order;
+    for (size_t i = 0; i < follow->list.count; i++)
+        if (is_alike(follow->list.items[i].name, follow->model, &order) && order)
+            return true;
+    return false;
+}
+
+/* A file that comes late under an earlier name would take the rollouts back to older weights, and a late copy of the
+ * model would be the model again by the next number. */
 static bool is_past(const weft_follow *follow, weft_entry *item)
 {
     char why[NAME_MAX + 128];
-    const bool behind_model = !*follow->newest && *follow->model && weft_natural_alike(item->name, follow->model);
+    int order = 0;
+    const bool behind_model = !*follow->newest && *follow->model && is_alike(item->name, follow->model, &order);
     const char *newest = behind_model ? follow->model : follow->newest;
-    if (!*newest || weft_natural_compare(item->name, newest) >= 0)
+    if (behind_model && order == 0 && !item->is_out && has_number(item->name) && is_numbered(follow)) {
+        snprintf(why, sizeof why, "is not published, because it is named as the model that was bound, %s", newest);
+        leave(follow, item, why);
+        item->past = true;
+        return true;
+    }
+    if (!*newest || (behind_model ? order : weft_natural_compare(item->name, newest)) >= 0)
         return false;
     if (weft_checkpoint_unfit(item->name, &item->seen)) /* which is told once it stands still */
         return true;

@@ -11,7 +11,8 @@ typedef struct weft_follow weft_follow;
 /* Watches a directory. Checkpoints are its *.safetensors files, and folders of such with a number in their names. Those
  * that come after `model` in natural order (v9 before v10) count as appearing. Where the model lies elsewhere those do
  * whose name differs from its in numbers alone and comes after it, or whose name is of another kind and which were
- * written after it; or `all` of them. What comes before the model, or later on before what was published last, is past:
+ * written after it; or `all` of them. One of the model's own name and number is a copy of the model: it comes when it
+ * is written to. What comes before the model, or later on before what was published last, is past:
  * left alone however it changes, with one warning if it does or is new. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
 weft_status weft_follow_open(const char *directory, const char *model, bool all, weft_follow **follow);
 void weft_follow_close(weft_follow *follow);

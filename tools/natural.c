@@ -12,9 +12,8 @@ static size_t digits(const char *text)
     return count;
 }
 
-int weft_natural_compare(const char *a, const char *b)
+int weft_natural_order(const char *a, const char *b)
 {
-    const char *whole_a = a, *whole_b = b;
     while (*a && *b) {
         if (!isdigit((unsigned char)*a) || !isdigit((unsigned char)*b)) {
             if (*a != *b)
@@ -32,7 +31,13 @@ int weft_natural_compare(const char *a, const char *b)
             return order;
         a += na, b += nb;
     }
-    return *a || *b ? (unsigned char)*a - (unsigned char)*b : strcmp(whole_a, whole_b);
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
+int weft_natural_compare(const char *a, const char *b)
+{
+    const int order = weft_natural_order(a, b);
+    return order ? order : strcmp(a, b);
 }
 
 bool weft_natural_alike(const char *a, const char *b)

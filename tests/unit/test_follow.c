@@ -101,6 +101,68 @@ static void numbers_tell_what_is_past(void **state)
     expect_all(true, (const char *const[]){"v8.safetensors", "v9.safetensors", "v10.safetensors", NULL});
 }
 
+/* A copy of the model, which is younger than the model, is no next version. */
+static void a_copy_of_the_model_is_the_model(void **state)
+{
+    (void)state;
+    put(at("v9.safetensors"), 10);
+    expect_all(false, (const char *const[]){NULL});
+    put(at("v09.safetensors"), 10);
+    put(at("v10.safetensors"), 100);
+    assert_int_equal(mkdir(at("v9"), 0700), 0);
+    put(at("v9/weights.safetensors"), 10);
+    expect_all(false, (const char *const[]){"v10.safetensors", NULL});
+    expect_all(true, (const char *const[]){"v9", "v09.safetensors", "v9.safetensors", "v10.safetensors", NULL});
+}
+
+static void a_copy_of_the_model_s_folder_is_the_model(void **state)
+{
+    (void)state;
+    snprintf(model, sizeof model, "%s/step_9", scratch);
+    assert_int_equal(mkdir(model, 0700), 0);
+    snprintf(model, sizeof model, "%s/step_9/weights.safetensors", scratch);
+    put(model, 60);
+    for (int step = 9; step < 11; step++) {
+        char name[64];
+        snprintf(name, sizeof name, "step_%d", step);
+        assert_int_equal(mkdir(at(name), 0700), 0);
+        snprintf(name, sizeof name, "step_%d/weights.safetensors", step);
+        put(at(name), 10);
+    }
+    expect_all(false, (const char *const[]){"step_10", NULL});
+}
+
+/* A copy that comes late is past where numbers tell what is later. A name that is written anew each time is new. */
+static void a_late_copy_of_the_model_is_past(void **state)
+{
+    (void)state;
+    weft_follow *follow;
+    put(at("v8.safetensors"), 100);
+    assert_int_equal(weft_follow_open(folder, model, false, &follow), WEFT_OK);
+    put(at("v9.safetensors"), 10);
+    assert_string_equal(next(follow, 60), "");
+    assert_int_equal(unlink(at("v8.safetensors")), 0);
+    assert_int_equal(unlink(at("v9.safetensors")), 0);
+    assert_string_equal(next(follow, 1), "");
+    put(at("v9.safetensors"), 10);
+    assert_string_equal(next(follow, 100), "v9.safetensors");
+    weft_follow_close(follow);
+}
+
+/* As the model does that lies in the directory. */
+static void a_copy_of_the_model_comes_when_it_is_written_to(void **state)
+{
+    (void)state;
+    weft_follow *follow;
+    put(at("v8.safetensors"), 100);
+    put(at("v9.safetensors"), 10);
+    assert_int_equal(weft_follow_open(folder, model, false, &follow), WEFT_OK);
+    assert_string_equal(next(follow, 2), "");
+    put(at("v9.safetensors"), 5);
+    assert_string_equal(next(follow, 100), "v9.safetensors");
+    weft_follow_close(follow);
+}
+
 static void times_tell_what_is_past_of_other_names(void **state)
 {
     (void)state;
@@ -285,6 +347,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HERE(numbers_tell_what_is_past),
+        HERE(a_copy_of_the_model_is_the_model),
+        HERE(a_copy_of_the_model_s_folder_is_the_model),
+        HERE(a_late_copy_of_the_model_is_past),
+        HERE(a_copy_of_the_model_comes_when_it_is_written_to),
         HERE(times_tell_what_is_past_of_other_names),
         HERE(what_comes_late_is_past_by_its_number),
         HERE(what_comes_while_it_looks_is_taken_at_once),
