@@ -112,9 +112,9 @@ typedef struct weft_args {
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
     uint64_t until;
-    uint64_t kept;   /* folders of --save-each, or versions of a store */
-    uint64_t bytes;  /* of a store */
-    uint64_t age;    /* seconds, as grace is */
+    uint64_t kept;  /* folders of --save-each, or versions of a store */
+    uint64_t bytes; /* of a store */
+    uint64_t age;   /* seconds, as grace is */
     uint64_t grace;
     uint64_t source; /* number of a trainer */
     uint64_t run;
