@@ -1,6 +1,7 @@
 /* A relay with one child that has joined: the slots that buckets go to, and the moments when the child gets PASSING. */
 #include <string.h>
 #include <sys/socket.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "relay/relay.h"
@@ -305,14 +306,278 @@ static void own_slots_are_granted_again(void **state)
     }
 }
 
+/* ---- what is passed on */
+
+static const weft_version followed = {7, 3, 0}; /* the trailer alone names the root */
+
+/* A bucket of the update that the child follows, whole in the relay's first slot. */
+static void bucket_comes(world *w, weft_bucket_kind kind, uint64_t bytes, uint64_t check)
+{
+    static weft_slot slot;
+    static uint8_t memory[STRIDE];
+    memset(memory + WEFT_SLOT_HEADER_BYTES, 5, bytes);
+    slot = (weft_slot){.has_header = true, .count = 2};
+    slot.header =
+        (weft_wire_bucket){.kind = kind, .target = followed, .payload_bytes = bytes, .chunks = 1, .check = check};
+    slot.header.sequence = w->relay.pass_sequence;
+    w->rollout.intake.slots = (weft_slots){.slot = &slot, .count = 1, .memory = memory, .stride = STRIDE};
+    w->rollout.arriving.queue[0].header.target = followed;
+    w->rollout.arriving.queued = 1;
+    weft_relay_pass(&w->relay);
+}
+
+/* Bytes that are not what their header says go to nobody, and the stream stands there until the relay's own take. */
+static void damage_is_not_passed_on(void **state)
+{
+    world *w = *state;
+    uint8_t bytes[300];
+    memset(bytes, 5, sizeof bytes);
+    const uint64_t right = XXH3_64bits(bytes, sizeof bytes), none = XXH3_64bits(bytes, 0);
+    const struct {
+        weft_bucket_kind kind;
+        uint64_t bytes, check;
+        bool passed;
+    } rows[] = {{WEFT_BUCKET_ATTACHMENT, 300, right, true},  {WEFT_BUCKET_ATTACHMENT, 300, right ^ 1, false},
+                {WEFT_BUCKET_ATTACHMENT, 299, right, false}, {WEFT_BUCKET_FRAMES, 0, none, true},
+                {WEFT_BUCKET_FRAMES, 0, none + 1, false},    {WEFT_BUCKET_FRAMES, 300, none, false}};
+    w->child.follows[2] = followed;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const uint32_t queued = w->child.queue_count;
+        const uint64_t next = w->relay.pass_sequence;
+        bucket_comes(w, rows[i].kind, rows[i].bytes, rows[i].check);
+        if (w->child.queue_count - queued != rows[i].passed || w->relay.pass_sequence - next != rows[i].passed)
+            fail_msg("row %zu", i);
+    }
+}
+
+/* Only who follows gets a bucket, from HELLO on, and no more once the update is not followed. */
+static void who_follows_gets_it(void **state)
+{
+    world *w = *state;
+    uint8_t bytes[300], body[WEFT_MESSAGE_MAX];
+    memset(bytes, 5, sizeof bytes);
+    const uint64_t right = XXH3_64bits(bytes, sizeof bytes);
+    const struct {
+        weft_child_state state;
+        uint32_t route;
+        bool unfollowed, gets;
+    } rows[] = {{WEFT_CHILD_JOINED, 4, false, true},    {WEFT_CHILD_GREETING, 4, false, true},
+                {WEFT_CHILD_KNOCKING, 4, false, false}, {WEFT_CHILD_LEAVING, 4, false, false},
+                {WEFT_CHILD_JOINED, 5, false, false},   {WEFT_CHILD_JOINED, 4, true, false}};
+    w->child.route = 4;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_out out = {body, sizeof body, 0, false};
+        const weft_wire_follow follow = {.target = followed, .count = 1, .routes = {rows[i].route}};
+        const uint32_t queued = w->child.queue_count;
+        weft_wire_put_follow(&out, &follow);
+        w->child.state = rows[i].state;
+        memset(w->child.follows, 0, sizeof w->child.follows);
+        assert_int_equal(weft_relay_follow(&w->relay, out.data, out.used), WEFT_OK);
+        if (rows[i].unfollowed)
+            weft_relay_unfollow(&w->relay, &followed);
+        bucket_comes(w, WEFT_BUCKET_ATTACHMENT, 300, right);
+        if (w->child.queue_count - queued != rows[i].gets)
+            fail_msg("row %zu", i);
+    }
+    w->child.state = WEFT_CHILD_JOINED;
+}
+
+/* A child that holds all blocks makes room: the trainer hears why, and the child joins again. */
+static void who_is_behind_makes_room(void **state)
+{
+    world *w = *state;
+    weft_message type;
+    const uint8_t *body;
+    uint64_t length;
+    weft_wire_notice notice;
+    w->child.follows[0] = followed;
+    for (uint32_t block = 0; block < BLOCKS; block++)
+        queue_bucket(w);
+    bucket_comes(w, WEFT_BUCKET_ATTACHMENT, 1, 0);
+    assert_int_equal(w->child.state, WEFT_CHILD_LEAVING);
+    for (uint32_t block = 0; block < BLOCKS; block++)
+        assert_int_equal(w->blocks[block].readers, 0);
+    assert_int_equal(weft_control_flush(&w->child.up), WEFT_OK);
+    assert_int_equal(weft_control_fill(&w->trainer), WEFT_OK);
+    assert_int_equal(weft_control_next(&w->trainer, &type, &body, &length), WEFT_OK);
+    assert_int_equal(type, WEFT_MESSAGE_FAULT);
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    assert_int_equal(notice.status, WEFT_E_BUDGET);
+}
+
+/* ---- receipts */
+
+/* A receipt grants the bucket that is on its way to that slot, whole, once. */
+static void receipts_of_others(void **state)
+{
+    static const struct {
+        uint32_t slot, sequence_off;
+        bool posting, used, receipted, taken;
+    } rows[] = {
+        {1, 0, false, true, false, true},
+        {1, 1, false, true, false, false},
+        {1, 0, true, true, false, false},
+        {1, 0, false, false, false, false},
+        {1, 0, false, true, true, false},
+        {SLOTS, 0, false, true, false, false},
+        {WEFT_CHILD_SLOTS, 0, false, true, false, false},
+    };
+    world *w = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const weft_wire_receipt receipt = {.sequence = 40 + rows[i].sequence_off, .slot = rows[i].slot};
+        weft_child *child = &w->child;
+        w->blocks[0].readers = child->slots_used = 1;
+        child->posting = rows[i].posting;
+        child->posting_slot = 1;
+        for (uint32_t slot = 1; slot < WEFT_CHILD_SLOTS; slot++)
+            child->passing[slot] = (weft_passing){
+                .used = rows[i].used, .receipted = rows[i].receipted, .sequence = 40, .writes = slot == 2};
+        if ((weft_child_receipt(&w->relay, child, &receipt) == WEFT_OK) != rows[i].taken)
+            fail_msg("row %zu", i);
+        assert_int_equal(w->blocks[0].readers, !rows[i].taken);
+    }
+}
+
+/* A block is not free while the provider still reads from there, though the child has taken what came. */
+static void a_block_that_is_read(void **state)
+{
+    world *w = *state;
+    weft_waits waits = {.wake_ns = UINT64_MAX};
+    bool any = false;
+    queue_bucket(w);
+    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
+    grants(w, 0);
+    assert_int_equal(w->blocks[0].readers, 1);
+    assert_int_equal(weft_child_poll(&w->relay, &w->child, weft_clock_ns(), &any), WEFT_OK);
+    assert_int_equal(w->blocks[0].readers, 0);
+}
+
+/* No more writes are under way than the outlet takes, and no more slots are used than the child has. */
+static void bounds_of_a_child(void **state)
+{
+    world *w = *state;
+    weft_waits waits = {.wake_ns = UINT64_MAX};
+    for (uint32_t i = 0; i < SLOTS + 1; i++)
+        queue_bucket(w);
+    w->outlet.facts.depth = 3;
+    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
+    assert_int_equal(w->child.writes, 3);
+    w->outlet.facts.depth = 64;
+    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
+    assert_int_equal(w->child.slots_used, SLOTS);
+    assert_int_equal(w->child.queue_count, 1);
+}
+
+/* ---- what is said at which moment */
+
+/* A child that is not joined has nothing to say to the trainer: it is lost, and the trainer hears nothing. */
+static void messages_before_welcome(void **state)
+{
+    world *w = *state;
+    const struct {
+        weft_child_state state;
+        weft_message type;
+        bool stays, passed;
+    } rows[] = {{WEFT_CHILD_JOINED, WEFT_MESSAGE_HELD, true, true},
+                {WEFT_CHILD_GREETING, WEFT_MESSAGE_HELD, false, false},
+                {WEFT_CHILD_KNOCKING, WEFT_MESSAGE_WANT, false, false},
+                {WEFT_CHILD_GUEST, WEFT_MESSAGE_FAULT, false, false},
+                {WEFT_CHILD_JOINED, WEFT_MESSAGE_RECEIPT, false, false}}; /* of a bucket that never was */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_message type;
+        const uint8_t *body, receipt[40] = {0};
+        uint64_t length;
+        weft_waits waits = {.wake_ns = UINT64_MAX};
+        close_world(state);
+        open_world(state);
+        w->child.greeted = rows[i].state != WEFT_CHILD_GUEST;
+        w->child.own_port = NULL;
+        weft_child_enter(&w->child, rows[i].state);
+        const uint64_t bytes = rows[i].type == WEFT_MESSAGE_RECEIPT ? 28 : 0;
+        assert_int_equal(weft_control_send(&w->rollout_end, rows[i].type, receipt, bytes), WEFT_OK);
+        assert_int_equal(weft_control_flush(&w->rollout_end), WEFT_OK);
+        weft_relay_step(&w->relay, &waits);
+        if ((w->child.state == rows[i].state) != rows[i].stays)
+            fail_msg("row %zu: state %d", i, (int)w->child.state);
+        weft_control_fill(&w->trainer);
+        if ((weft_control_next(&w->trainer, &type, &body, &length) == WEFT_OK) != rows[i].passed)
+            fail_msg("row %zu: what the trainer heard", i);
+    }
+}
+
+/* Who says nothing, is not joined, or takes no write, has a time for it. */
+static void times_of_a_child(void **state)
+{
+    world *w = *state;
+    const uint64_t now_ns = weft_clock_ns(), io_ns = w->site.session.io_deadline_ms * WEFT_NS_PER_MS;
+    w->site.guests.deadline_ms = 1000;
+    const struct {
+        weft_child_state state;
+        bool greeted;
+        uint32_t writes;
+        uint64_t since_ns, progress_ns; /* ago */
+        bool stays;
+    } rows[] = {{WEFT_CHILD_GUEST, false, 0, 900000000, 0, true},
+                {WEFT_CHILD_GUEST, false, 0, 1100000000, 0, false},
+                {WEFT_CHILD_GUEST, true, 0, 9000000000, 0, true},
+                {WEFT_CHILD_GREETING, true, 0, 11000000000, 0, false},
+                {WEFT_CHILD_JOINED, true, 0, 11000000000, io_ns + 1000000000, true},
+                {WEFT_CHILD_JOINED, true, 1, 0, io_ns - 1000000000, true},
+                {WEFT_CHILD_JOINED, true, 1, 0, io_ns + 1000000000, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_waits waits = {.wake_ns = UINT64_MAX};
+        close_world(state);
+        open_world(state);
+        w->site.guests.deadline_ms = 1000;
+        w->child.state = rows[i].state;
+        w->child.greeted = rows[i].greeted;
+        w->child.writes = rows[i].writes;
+        w->child.since_ns = now_ns - rows[i].since_ns;
+        w->child.progress_ns = now_ns - rows[i].progress_ns;
+        weft_relay_step(&w->relay, &waits);
+        if ((w->child.state == rows[i].state) != rows[i].stays)
+            fail_msg("row %zu: state %d", i, (int)w->child.state);
+    }
+}
+
+/* An end that does not read is not read for: so the memory for what waits is bounded. */
+static void who_does_not_read(void **state)
+{
+    world *w = *state;
+    weft_waits waits = {.wake_ns = UINT64_MAX};
+    static uint8_t body[1000];
+    for (int full = 0; full < 4000; full++) {
+        if (weft_control_send(&w->rollout_end, WEFT_MESSAGE_WANT, body, sizeof body) != WEFT_OK)
+            break;
+        weft_control_flush(&w->rollout_end);
+        weft_relay_step(&w->relay, &waits);
+    }
+    assert_int_equal(w->child.state, WEFT_CHILD_JOINED);
+    assert_true(w->child.up.out_end - w->child.up.out_begin <= WEFT_CONTROL_OUT_BYTES / 2 + 2 * sizeof body);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(slots_granted_out_of_order),   TEST(passing_to_who_has_taken_all), TEST(passing_while_something_comes_in),
-        TEST(no_passing_without_an_update), TEST(too_early_is_said_once),       TEST(children_of_a_lost_relay),
-        TEST(the_rate_limit_holds),         TEST(own_slots_are_granted_again),
+        TEST(slots_granted_out_of_order),
+        TEST(passing_to_who_has_taken_all),
+        TEST(passing_while_something_comes_in),
+        TEST(no_passing_without_an_update),
+        TEST(too_early_is_said_once),
+        TEST(children_of_a_lost_relay),
+        TEST(damage_is_not_passed_on),
+        TEST(who_follows_gets_it),
+        TEST(who_is_behind_makes_room),
+        TEST(receipts_of_others),
+        TEST(a_block_that_is_read),
+        TEST(bounds_of_a_child),
+        TEST(messages_before_welcome),
+        TEST(times_of_a_child),
+        TEST(who_does_not_read),
+        TEST(the_rate_limit_holds),
+        TEST(own_slots_are_granted_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
