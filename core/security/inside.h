@@ -37,6 +37,7 @@ struct weft_seal {
     weft_socket socket;
     uint64_t turn; /* bytes that a turn of reads may take off the socket */
     uint64_t said; /* messages of tls itself that came after the proof */
+    bool over;     /* they were too many, which was reported */
     bool answers;  /* this end was dialed */
     bool proved;
     bool heard;                                  /* bytes came since */

@@ -179,10 +179,13 @@ void weft_seal_hear(int writes, int version, int type, const void *bytes, size_t
 }
 
 /* Ends a connection that keeps this end busy with tls. */
-static weft_status refuse_words(const weft_seal *seal)
+static weft_status refuse_words(weft_seal *seal)
 {
     const weft_openssl *lib = seal->guard->lib;
     char name[WEFT_SITE_NAME];
+    if (seal->over)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "ended here");
+    seal->over = true;
     snprintf(name, sizeof name, "%s", seal->answers ? seal->name : seal->to);
     if (seal->answers && seal->certificate)
         weft_certificate_name(lib, seal->certificate, name);
