@@ -306,10 +306,17 @@ weft_status weft_dispatch_unproved(weft_joining *joining)
     return WEFT_OK;
 }
 
-weft_status weft_dispatch_step(weft_rollout *rollout)
+/* Messages that move data, or close and open ports: one of them in a turn. */
+static bool is_costly(weft_message type)
+{
+    return type == WEFT_MESSAGE_LOOK || type == WEFT_MESSAGE_CLOSE || type == WEFT_MESSAGE_OPEN;
+}
+
+weft_status weft_dispatch_step(weft_rollout *rollout, weft_waits *waits)
 {
     weft_status lost = weft_control_fill(&rollout->joining.control), status = WEFT_OK;
-    while (status == WEFT_OK && rollout->joining.verdict == WEFT_VERDICT_NONE) {
+    bool costly = false;
+    while (status == WEFT_OK && !costly && rollout->joining.verdict == WEFT_VERDICT_NONE) {
         weft_message type;
         const uint8_t *body;
         uint64_t length;
@@ -323,7 +330,9 @@ weft_status weft_dispatch_step(weft_rollout *rollout)
         rollout->session->stirred = true;
         status = act(rollout, type, body, length);
         weft_control_drop(&rollout->joining.control);
+        costly = is_costly(type);
     }
+    waits->busy = waits->busy || costly; /* there may be more, of which no descriptor tells */
     if (status == WEFT_AGAIN && lost == WEFT_E_CONFIG)
         return weft_dispatch_unproved(&rollout->joining);
     if (status == WEFT_AGAIN)

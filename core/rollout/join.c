@@ -140,7 +140,7 @@ static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_w
 {
     weft_status status = rollout->joining.state == WEFT_JOIN_DIALING ? step_dialing(rollout, waits) : WEFT_OK;
     if (status == WEFT_OK)
-        status = weft_dispatch_step(rollout);
+        status = weft_dispatch_step(rollout, waits);
     if (status == WEFT_OK)
         carry_out(rollout);
     if (status == WEFT_OK && rollout->joining.state == WEFT_JOIN_JOINED)

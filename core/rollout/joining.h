@@ -165,6 +165,6 @@ void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
  * again. */
 weft_status weft_dispatch_unproved(weft_joining *joining);
 /* Reads the trainer's messages and acts on each. `verdict` says what becomes of the connection. */
-weft_status weft_dispatch_step(weft_rollout *rollout);
+weft_status weft_dispatch_step(weft_rollout *rollout, weft_waits *waits);
 
 #endif

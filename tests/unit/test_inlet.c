@@ -1,8 +1,8 @@
-/* A port that fails: the trainer hears of it while another port is well, and the connection is lost with the last. */
+/* A port that fails: the trainer hears of it while another port is well, and the connection is lost with the last. And
+ * questions about ports without end. */
 #include <sys/socket.h>
 
-#include "rollout/intake.h"
-#include "rollout/joining.h"
+#include "rollout/rollout.h"
 #include "tests/support/control_pair.h"
 
 static void the_last_port_loses_the_connection(void **state)
@@ -34,8 +34,41 @@ static void the_last_port_loses_the_connection(void **state)
     weft_control_close(&p.b);
 }
 
+/* However many LOOKs are here, a turn polls and answers once, and the next comes at once. */
+static void one_look_a_turn(void **state)
+{
+    (void)state;
+    weft_control trainer;
+    int fd[2];
+    static weft_session session;
+    static weft_rollout rollout;
+    rollout.session = &session;
+    rollout.intake.inlet_count = 2;
+    rollout.joining.state = WEFT_JOIN_JOINED;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(weft_control_open(&rollout.joining.control), WEFT_OK);
+    assert_int_equal(weft_control_open(&trainer), WEFT_OK);
+    weft_control_adopt(&rollout.joining.control, fd[0], 1000);
+    weft_control_adopt(&trainer, fd[1], 1000);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(weft_control_send(&trainer, WEFT_MESSAGE_LOOK, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_control_flush(&trainer), WEFT_OK);
+    for (uint64_t i = 0, one = 0, before = 0; i < 40; i++, before = rollout.joining.control.out_end) {
+        weft_waits waits = {.busy = false};
+        assert_int_equal(weft_dispatch_step(&rollout, &waits), WEFT_OK);
+        one = i == 0 ? rollout.joining.control.out_end : one;
+        assert_true(waits.busy && one > 0);
+        assert_int_equal(rollout.joining.control.out_end - before, one);
+    }
+    weft_control_close(&rollout.joining.control);
+    weft_control_close(&trainer);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_last_port_loses_the_connection)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_port_loses_the_connection),
+        cmocka_unit_test(one_look_a_turn),
+    };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
