@@ -207,18 +207,18 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits 
 {
     weft_status lost = weft_control_fill(&peer->connection.control), status = WEFT_OK;
     uint64_t now_ns = weft_clock_ns();
-    bool bye = false, answered = false, wanted = false;
-    while (status == WEFT_OK && !bye && !answered && !peer->connection.leaving) {
+    bool bye = false, costly = false, wanted = false;
+    while (status == WEFT_OK && !bye && !costly && !peer->connection.leaving) {
         weft_message type = 0;
         status = hear_one(trainer, &peer, now_ns, &type, &bye);
-        answered = type == WEFT_MESSAGE_QUERY; /* which may cost as much as thousands of other messages */
+        costly = type == WEFT_MESSAGE_QUERY || type == WEFT_MESSAGE_REPAIR; /* as thousands of other messages */
         wanted = wanted || type == WEFT_MESSAGE_WANT;
     }
     if (status == WEFT_AGAIN)
         status = WEFT_OK;
     if (status == WEFT_OK && wanted && !bye && weft_follow_wanted(&trainer->peers, peer))
         waits->busy = true;
-    const bool later = status == WEFT_OK && answered && peer->connection.control.in_used > 0;
+    const bool later = status == WEFT_OK && costly && peer->connection.control.in_used > 0;
     if (later) {
         trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, peer)] = true;
         waits->busy = true;

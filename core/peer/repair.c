@@ -14,11 +14,13 @@ static bool worth(const weft_peer *peer, const weft_wire_repair *repair, uint64_
     uint64_t staged = 0;
     *units = 0;
     for (uint32_t i = 0; i < repair->count; i++)
-        for (uint64_t u = repair->range[i].first; u < (uint64_t)repair->range[i].first + repair->range[i].units; u++) {
+        *units += repair->range[i].units;
+    if (*units > layout->unit_count / 2 + 1)
+        return false;
+    for (uint32_t i = 0; i < repair->count; i++)
+        for (uint64_t u = repair->range[i].first; u < (uint64_t)repair->range[i].first + repair->range[i].units; u++)
             staged += weft_staging_need(layout->units[u].count, layout->units[u].width);
-            ++*units;
-        }
-    return staged <= peer->claim.hello.staging_bytes && *units <= layout->unit_count / 2 + 1;
+    return staged <= peer->claim.hello.staging_bytes;
 }
 
 weft_status weft_repair_ask(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length)

@@ -211,7 +211,7 @@ static void make_turns(fleet *f)
     }
 }
 
-static void join_by_hand(fleet *f)
+static void join_by_hand(fleet *f, uint64_t root)
 {
     uint8_t body[WEFT_MESSAGE_MAX], message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
@@ -219,7 +219,7 @@ static void join_by_hand(fleet *f)
     weft_wire_greeting greeting;
     weft_wire_hello hello;
     fake_open(&fake, f);
-    fake_hello(&fake, f, "b", f->history[0].root, &hello);
+    fake_hello(&fake, f, "b", root, &hello);
     weft_wire_put_knock(&out, &(weft_wire_knock){WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL});
     fake_say(&fake, WEFT_MESSAGE_HELLO, &out);
     make_turns(f);
@@ -232,7 +232,7 @@ static void join_by_hand(fleet *f)
 }
 
 /* The answers among the whole messages that came. */
-static uint32_t count_answers(uint8_t *bytes, uint64_t *used, uint64_t room)
+static uint32_t count_answers(weft_message type, uint8_t *bytes, uint64_t *used, uint64_t room)
 {
     uint32_t answers = 0;
     int64_t got;
@@ -243,11 +243,25 @@ static uint32_t count_answers(uint8_t *bytes, uint64_t *used, uint64_t room)
         whole = WEFT_MESSAGE_PREFIX + weft_bytes_get(bytes, 4);
         if (*used < whole)
             break;
-        answers += weft_bytes_get(bytes + 4, 2) == WEFT_MESSAGE_DIGESTS;
+        answers += weft_bytes_get(bytes + 4, 2) == type;
         memmove(bytes, bytes + whole, *used - whole);
         *used -= whole;
     }
     return answers;
+}
+
+/* Takes the answers to all questions, none of which has come yet, from turns of which none has two. */
+static void take_in_turns(fleet *f, weft_message type)
+{
+    static uint8_t bytes[1u << 16];
+    uint64_t used = 0;
+    uint32_t answers = 0, before = 0;
+    for (uint32_t turns = 0; answers < QUESTIONS; turns++, before = answers) {
+        assert_true(turns < 10 * QUESTIONS);
+        assert_int_equal(weft_progress(f->trainer.session, 0), WEFT_OK);
+        answers += count_answers(type, bytes, &used, sizeof bytes);
+        assert_true(answers <= before + 1);
+    }
 }
 
 /* However many questions of a peer are here, a turn of the session has one answer for it, and the next comes at once.
@@ -255,18 +269,31 @@ static uint32_t count_answers(uint8_t *bytes, uint64_t *used, uint64_t room)
 static void one_answer_a_turn(void **state)
 {
     fleet *f = *state;
-    static uint8_t bytes[1u << 16];
-    uint64_t used = 0;
-    uint32_t answers = 0, before = 0;
-    join_by_hand(f);
+    join_by_hand(f, f->history[0].root);
     for (uint32_t i = 0; i < QUESTIONS; i++)
         ask(&(weft_wire_query){.count = 1});
-    for (uint32_t turns = 0; answers < QUESTIONS; turns++, before = answers) {
-        assert_true(turns < 10 * QUESTIONS);
-        assert_int_equal(weft_progress(f->trainer.session, 0), WEFT_OK);
-        answers += count_answers(bytes, &used, sizeof bytes);
-        assert_true(answers <= before + 1);
+    take_in_turns(f, WEFT_MESSAGE_DIGESTS);
+}
+
+/* The same of repairs of an offer, each to a version that is not known. */
+static void one_repair_a_turn(void **state)
+{
+    fleet *f = *state;
+    uint8_t body[WEFT_MESSAGE_MAX], all[QUESTIONS * 64] = {0};
+    uint64_t length, used = 0;
+    const weft_wire_repair repair = {.root = 99, .version = {1, 2, 3}, .count = 1, .range = {{0, 1}}};
+    join_by_hand(f, 99);
+    make_turns(f);
+    assert_true(fake_read_until(&fake, WEFT_MESSAGE_OFFER, body, &length));
+    for (uint32_t i = 0; i < QUESTIONS; i++) {
+        weft_out out = {all + used + WEFT_MESSAGE_PREFIX, 64 - WEFT_MESSAGE_PREFIX, 0, false};
+        weft_wire_put_repair(&out, &repair);
+        weft_bytes_put(all + used, out.used, 4);
+        weft_bytes_put(all + used + 4, WEFT_MESSAGE_REPAIR, 2);
+        used += WEFT_MESSAGE_PREFIX + out.used;
     }
+    fake_send(&fake, all, used);
+    take_in_turns(f, WEFT_MESSAGE_OFFER);
 }
 
 int main(void)
@@ -280,6 +307,7 @@ int main(void)
         TEST(no_such_tile),
         TEST(tiles_of_no_tensor),
         cmocka_unit_test_setup_teardown(one_answer_a_turn, setup_by_hand, teardown_by_hand),
+        cmocka_unit_test_setup_teardown(one_repair_a_turn, setup_by_hand, teardown_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
