@@ -15,7 +15,6 @@ struct weft_claim {
     uint64_t joined_ns;   /* when HELLO was accepted */
     uint64_t rival;       /* another incarnation that asked for the name and had no answer yet; 0: none */
     uint64_t rival_ns;    /* when the rival asked first */
-    uint64_t viewed_ns;   /* when a HELLO of the name brought a view that nobody had; 0: never yet */
     weft_log_limit limit; /* lines about the peer that its own doings bring about */
 };
 

@@ -309,7 +309,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_bytes_clean(hello.differs);
     if (hello.keys.count > 0 && !trainer->publisher.bound)
         return answer_later(&guest->connection); /* a view's roots are those of weights */
-    if (weft_peer_view_hurries(&trainer->publisher, &hello))
+    if (weft_peer_view_hurries(&trainer->publisher.views, &hello))
         return answer_later(&guest->connection);
     status = weft_peer_view_find(&trainer->publisher, &hello, &view);
     const weft_layout *layout = status == WEFT_OK ? weft_peer_view_layout(view, trainer->session) : NULL;

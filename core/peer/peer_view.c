@@ -2,6 +2,7 @@
 #include "peer/peer_view.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "base/status.h"
@@ -106,21 +107,21 @@ static weft_peer_view *find(weft_peer_views *views, const weft_view_keys *keys)
 
 #define VIEW_EVERY_NS (1000 * WEFT_NS_PER_MS)
 
-/* A name's first view is not counted, because the name has no record then. */
-bool weft_peer_view_hurries(weft_publisher *publisher, const weft_wire_hello *hello)
+/* By name and not by record, because a HELLO that is refused for another reason leaves no record. */
+bool weft_peer_view_hurries(weft_peer_views *views, const weft_wire_hello *hello)
 {
-    const uint64_t now_ns = weft_clock_ns();
-    weft_peer_table *peers = publisher->peers;
-    if (hello->keys.count == 0 || find(&publisher->views, &hello->keys))
+    const uint64_t now_ns = weft_clock_ns(), name = XXH3_64bits(hello->name, strlen(hello->name));
+    if (hello->keys.count == 0 || find(views, &hello->keys))
         return false;
-    for (uint32_t i = 0; i < peers->count; i++) {
-        weft_claim *claim = &peers->list[i].claim;
-        if (!claim->known || strcmp(claim->name, hello->name) != 0)
+    for (uint32_t i = 0; i < WEFT_VIEW_NAMES; i++) {
+        if (views->asked[i].name != name)
             continue;
-        if (claim->viewed_ns && now_ns < claim->viewed_ns + VIEW_EVERY_NS)
+        if (now_ns < views->asked[i].ns + VIEW_EVERY_NS)
             return true;
-        claim->viewed_ns = now_ns;
+        views->asked[i].ns = now_ns;
+        return false;
     }
+    views->asked[views->next_asked++ % WEFT_VIEW_NAMES] = (weft_view_asked){name, now_ns};
     return false;
 }
 

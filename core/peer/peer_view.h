@@ -17,6 +17,7 @@
 
 #define WEFT_PEER_VIEWS   64u /* different views of one trainer's peers, at most */
 #define WEFT_VIEW_COUNTED 4u  /* chains of which a view remembers what it needs */
+#define WEFT_VIEW_NAMES   256u
 
 /* What a view needs of a chain, as far as the chain was there. */
 typedef struct weft_view_need {
@@ -37,8 +38,16 @@ typedef struct weft_peer_view {
     uint32_t next_need;
 } weft_peer_view;
 
+/* A name that asked for a view which nobody had. */
+typedef struct weft_view_asked {
+    uint64_t name; /* xxh3-64 */
+    uint64_t ns;   /* when it did */
+} weft_view_asked;
+
 typedef struct weft_peer_views {
     weft_peer_view *list[WEFT_PEER_VIEWS];
+    weft_view_asked asked[WEFT_VIEW_NAMES]; /* the latest */
+    uint32_t next_asked;
 } weft_peer_views;
 
 void weft_peer_views_close(weft_peer_views *views);
@@ -50,7 +59,7 @@ weft_status weft_peer_view_find(weft_publisher *publisher, const weft_wire_hello
 /* Returns true if the name of a HELLO brought another new view less than a second ago; else notes that it brings one
  * now, if the view is new. A name may bring no more, because computing the roots of a view takes long under the lock.
  */
-bool weft_peer_view_hurries(weft_publisher *publisher, const weft_wire_hello *hello);
+bool weft_peer_view_hurries(weft_peer_views *views, const weft_wire_hello *hello);
 /* Lets the peer take a view, in place of the view that the peer took before. NULL: none. */
 void weft_peer_view_take(weft_peer *peer, weft_peer_view *view);
 /* Computes all views' roots of the newest version, which is new, or was amended. */

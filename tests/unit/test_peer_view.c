@@ -1,0 +1,80 @@
+/* How often a name may bring a view that nobody had, which takes long to be made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "peer/peer_view.h"
+
+static uint64_t now_ns = 5000 * WEFT_NS_PER_MS;
+
+static uint64_t tell_now(void *user)
+{
+    (void)user;
+    return now_ns;
+}
+
+static void pass_on(void *user, uint64_t ns)
+{
+    (void)user;
+    now_ns += ns;
+}
+
+static const weft_clock own_clock = {tell_now, pass_on, NULL};
+
+static int set_clock(void **state)
+{
+    (void)state;
+    weft_clock_own = &own_clock;
+    return 0;
+}
+
+static int give_clock(void **state)
+{
+    (void)state;
+    weft_clock_own = NULL;
+    return 0;
+}
+
+static bool hurries(weft_peer_views *views, uint32_t name)
+{
+    static weft_wire_hello hello;
+    snprintf(hello.name, sizeof hello.name, "rank-%u", name);
+    hello.keys.count = 1;
+    return weft_peer_view_hurries(views, &hello);
+}
+
+/* Whether or not the peer joined by its first one: no record is asked. */
+static void one_a_second(void **state)
+{
+    (void)state;
+    static weft_peer_views views;
+    uint32_t made = 0;
+    for (int i = 0; i < 10000; i++, now_ns += WEFT_NS_PER_MS)
+        made += !hurries(&views, 1);
+    assert_int_equal(made, 10);
+}
+
+/* A fleet that starts at once. */
+static void each_name_its_first(void **state)
+{
+    (void)state;
+    static weft_peer_views views;
+    for (uint32_t name = 0; name < WEFT_VIEW_NAMES; name++)
+        assert_false(hurries(&views, name));
+    for (uint32_t name = 0; name < WEFT_VIEW_NAMES; name++)
+        assert_true(hurries(&views, name));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_a_second),
+        cmocka_unit_test(each_name_its_first),
+    };
+    return cmocka_run_group_tests(tests, set_clock, give_clock);
+}
