@@ -50,7 +50,7 @@ static weft_status open_link(weft_outlets *outlets, weft_outlet *outlet)
     options.only_writes = true;
     options.accelerator = weft_site_accelerator(site->trainer.backend, site->trainer.device);
     char key[WEFT_SITE_LINK_KEY];
-    weft_status status = outlet->provider->link_open(&options, &outlet->link);
+    weft_status status = weft_link_rest_open(&outlets->rests, outlet->provider, &options, &outlet->link);
     weft_site_trainer_key(site, outlet->provider->name, key);
     if (status == WEFT_AGAIN && !weft_site_trainer_may_come(site, outlet->provider->name))
         status = WEFT_E_CONFIG;

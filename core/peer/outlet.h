@@ -5,6 +5,7 @@
 #include "journal/arena.h"
 #include "peer/peer_state.h"
 #include "port/port_provider.h"
+#include "session/link_rest.h"
 #include "session/session.h"
 
 /* Outlet: a fabric address of the trainer, with the regions that every peer on it shares. */
@@ -28,6 +29,7 @@ typedef struct weft_outlets {
     const weft_buffers *buffers; /* and that beside the journal */
     weft_outlet *list;
     uint32_t count;
+    weft_link_rests rests;
 } weft_outlets;
 
 void weft_outlet_close(weft_outlet *outlet);

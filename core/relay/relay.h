@@ -20,6 +20,7 @@
 #include "base/log_limit.h"
 #include "bucket/bucket.h"
 #include "rollout/rollout.h"
+#include "session/link_rest.h"
 
 #define WEFT_CHILDREN_MAX  64u
 #define WEFT_CHILD_OWN     2u  /* blocks that are slots for a child's own stream */
@@ -116,6 +117,7 @@ struct weft_relay {
     uint32_t child_count, next_route;
     weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
     weft_relay_outlet outlets[WEFT_RELAY_OUTLETS];
+    weft_link_rests rests;
     uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
     uint8_t *layout_bytes;  /* LAYOUT message's body */
     uint64_t layout_length;

@@ -34,7 +34,7 @@ static weft_status open_outlet(weft_relay *relay, weft_relay_outlet *outlet, con
     options.only_writes = true;
     options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
     outlet->provider = provider;
-    weft_status status = provider->link_open(&options, &outlet->link);
+    weft_status status = weft_link_rest_open(&relay->rests, provider, &options, &outlet->link);
     if (status == WEFT_AGAIN) /* it may come later, and so may the child */
         status = weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     if (status == WEFT_OK) {
