@@ -169,6 +169,23 @@ static void a_second_knock(void **state)
     must_be_refused("a second greeting");
 }
 
+/* A list of tensors may be long. Who asks for it gets it once, and then the connection ends. */
+static void one_layout_a_connection(void **state)
+{
+    fleet *f = *state;
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX], body[WEFT_MESSAGE_MAX];
+    weft_wire_hello hello = {.wants_layout = true, .name = "b"};
+    uint64_t length;
+    uint32_t lists = 0;
+    fake_open(&fakes[0], f);
+    hello.nonce = fake_knock(&fakes[0]);
+    for (int i = 0; i < 20; i++)
+        fake_send(&fakes[0], message, fake_put_hello(message, &hello));
+    for (uint32_t type; (type = fake_read(&fakes[0], body, &length)) != 0;)
+        lists += type == WEFT_MESSAGE_LAYOUT;
+    assert_int_equal(lists, 1);
+}
+
 /* ---- refusals */
 
 /* Takes the next knock, and answers it with a refusal. */
@@ -350,6 +367,7 @@ int main(void)
         TEST(a_recorded_hello),
         cmocka_unit_test_setup_teardown(a_recorded_hello_behind_a_relay, setup_relay, teardown),
         TEST(a_second_knock),
+        TEST(one_layout_a_connection),
         TEST(a_trainer_of_protocol_1),
         TEST(a_refusal_that_comes_once),
         TEST(a_question_that_is_refused_once),

@@ -104,6 +104,28 @@ static void impossible_prefix(void **state)
     }
 }
 
+/* A step takes what a connection's buffer holds, however much more is there. */
+static void more_than_a_step_takes(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    const uint8_t accept[WEFT_MESSAGE_PREFIX] = {0, 0, 0, 0, WEFT_MESSAGE_ACCEPT};
+    const uint8_t *body;
+    weft_message type;
+    uint64_t length, sent = 0, all = 0;
+    while (send(p.a.fd, accept, sizeof accept, MSG_DONTWAIT) == sizeof accept && sent < 4 * WEFT_CONTROL_IN_BYTES)
+        sent++;
+    for (uint64_t taken = 1; taken > 0; all += taken) {
+        assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        for (taken = 0; weft_control_next(&p.b, &type, &body, &length) == WEFT_OK; taken++)
+            weft_control_drop(&p.b);
+        assert_true(taken <= WEFT_CONTROL_IN_BYTES / sizeof accept);
+    }
+    assert_int_equal(all, sent);
+    assert_true(sent > 200);
+    close_pair(&p);
+}
+
 static void end_of_stream(void **state)
 {
     (void)state;
@@ -194,13 +216,10 @@ static void long_tail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_of_messages),
-        cmocka_unit_test(byte_by_byte),
-        cmocka_unit_test(impossible_prefix),
-        cmocka_unit_test(end_of_stream),
-        cmocka_unit_test(writes_to_a_closed_end),
-        cmocka_unit_test(peer_that_does_not_read),
-        cmocka_unit_test(long_tail),
+        cmocka_unit_test(stream_of_messages),      cmocka_unit_test(byte_by_byte),
+        cmocka_unit_test(impossible_prefix),       cmocka_unit_test(more_than_a_step_takes),
+        cmocka_unit_test(end_of_stream),           cmocka_unit_test(writes_to_a_closed_end),
+        cmocka_unit_test(peer_that_does_not_read), cmocka_unit_test(long_tail),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
