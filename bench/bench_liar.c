@@ -2,9 +2,7 @@
  * trainer, whose site has mode = tls, provider = stream and a numeric address.
  *
  *   bench_liar SITE NAME ask    asks for digests without end, and reads the answers
- *   bench_liar SITE NAME lie    joins, says what no rollout says, is dropped, and joins again
- *   bench_liar SITE NAME keys   proves its name, and sends KeyUpdates of tls without end and no word of weft */
-#include <dlfcn.h>
+ *   bench_liar SITE NAME lie    joins, says what no rollout says, is dropped, and joins again */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +12,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "layout/layout.h"
-#include "security/inside.h"
 #include "wire/control.h"
 
 #define ASKED 32u /* questions under way */
@@ -178,37 +175,15 @@ static void ask_on(void)
     }
 }
 
-/* As fast as the other end takes them. OpenSSL makes each one in the write that follows it. */
-static void update_keys(void)
-{
-    __typeof__(&SSL_key_update) update;
-    void *found = dlsym(dlopen("libssl.so.3", RTLD_NOW), "SSL_key_update");
-    memcpy(&update, &found, sizeof found);
-    weft_control_hang_up(&line);
-    if (!update || weft_control_dial(&line, site->trainer.listen, 10000) != WEFT_OK)
-        return;
-    weft_control_guard(&line, guard, WEFT_GUARD_TRAINER);
-    while (line.connecting && weft_control_flush(&line) == WEFT_OK)
-        poll(&(struct pollfd){line.fd, POLLIN, 0}, 1, 100);
-    for (int result = 1; line.sealed && result == 1;) {
-        update(line.seal->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
-        while ((result = guard->lib->SSL_do_handshake(line.seal->ssl)) != 1 &&
-               guard->lib->SSL_get_error(line.seal->ssl, result) == SSL_ERROR_WANT_WRITE)
-            poll(&(struct pollfd){line.fd, POLLOUT, 0}, 1, 1000);
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 4)
-        return fprintf(stderr, "usage: bench_liar SITE NAME ask|lie|keys\n"), 2;
+        return fprintf(stderr, "usage: bench_liar SITE NAME ask|lie\n"), 2;
     name = argv[2];
     incarnation = (uint64_t)time(NULL) * 1000000;
     if (weft_site_load(argv[1], NULL, 0, &site) != WEFT_OK || weft_guard_open(site, name, &guard) != WEFT_OK ||
         weft_layout_fetch(site, name, 10000, &layout) != WEFT_OK || weft_control_open(&line) != WEFT_OK)
         die(argv[1]);
-    while (strcmp(argv[3], "keys") == 0)
-        update_keys();
     if (strcmp(argv[3], "lie") == 0)
         lie_on();
     for (;;)

@@ -1,7 +1,8 @@
 """10: strangers at a port of mode = tls, with weights by stream: 1,000 idle connections, 200 garbage handshakes a second,
 hellos of TLS that come byte by byte; and a peer that proves its name, and then asks for digests without end, lies and
-joins again, or sends KeyUpdates of TLS without end (bench_liar beside the command). Arguments: which of a to f, all; and a
-number: MiB of the model, 8. The strangers have one core, which a process that only spins has while nobody attacks."""
+joins again, or sends KeyUpdates of TLS without end (bench_liar and weft_flood beside the command). Arguments: which of a
+to f, all; and a number: MiB of the model, 8. The strangers have one core, which a process that only spins has while
+nobody attacks."""
 import os
 import signal
 import socket
@@ -64,7 +65,9 @@ def on_the_core(*words, program=sys.executable):
 
 
 def set_loose(kind, fleet):
-    if kind in ("ask", "lie", "keys"):
+    if kind == "keys":
+        return on_the_core(fleet.site, "d", program=os.path.join(os.path.dirname(WEFT), "weft_flood"))
+    if kind in ("ask", "lie"):
         return on_the_core(fleet.site, "d", kind, program=os.path.join(os.path.dirname(WEFT), "bench_liar"))
     return on_the_core(os.path.abspath(__file__), "attack", kind, str(fleet.port))
 
