@@ -85,7 +85,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
 }
 
 /* Returns true if a refusal is to be heard once more before it is final. A byte that was damaged on the way may have
- * caused the first, in a knock, a greeting, a HELLO or a handshake, and no end can tell. It is not damaged again. */
+ * caused the first, in a knock, a greeting or a handshake, and no end can tell. It is not damaged again. */
 static bool doubts(weft_joining *joining, weft_status refusal)
 {
     const bool first = joining->doubted != refusal;
@@ -105,7 +105,8 @@ static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint
     weft_scope scope = weft_status_scope(notice.status);
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
-    if (!joining->control.guard && doubts(joining, notice.status))
+    const bool unheard = notice.status == WEFT_E_PROTOCOL || notice.status == WEFT_E_CORRUPT; /* and not unwanted */
+    if (unheard && !joining->control.guard && doubts(joining, notice.status))
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer refuses, and is asked once more: %s", notice.text);
     joining->refusal = notice.status;
     joining->unproved =

@@ -80,7 +80,11 @@ static weft_status take_answer(const weft_control *control, const uint8_t *body,
     if (status != WEFT_OK)
         return status;
     const bool unproved = control->nonce == 0 && notice.status == WEFT_E_CONFIG; /* before any name was said */
-    return weft_fail(unproved ? WEFT_E_CONFIG : WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
+    const bool unheard = notice.status == WEFT_E_PROTOCOL || notice.status == WEFT_E_CORRUPT;
+    return weft_fail(unproved  ? WEFT_E_CONFIG
+                     : unheard ? notice.status
+                               : WEFT_E_REFUSED,
+                     "the trainer refuses: %s", notice.text);
 }
 
 static weft_status take_greeting(weft_control *control, uint64_t length, uint64_t until_ns)
@@ -196,10 +200,10 @@ static weft_status try_once(weft_control *control, weft_guard *guard, const weft
     return status;
 }
 
-/* True for what another end said, or what was made of it on the way. That is asked for once more (dispatch.c). */
-static bool is_answer(weft_status status)
+/* True for what damage on the way may have made of an answer, or of a question. It is asked once more (dispatch.c). */
+static bool may_be_damage(weft_status status)
 {
-    return status == WEFT_E_REFUSED || status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT || status == WEFT_E_CONFIG;
+    return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT || status == WEFT_E_CONFIG;
 }
 
 weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms, weft_layout **layout)
@@ -221,7 +225,7 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     }
     status = try_once(&control, guard, site, &row, &names, patience_ms, deadline_ns, layout);
     for (bool doubts = true;
-         (status == WEFT_E_UNREACHABLE || (doubts && is_answer(status))) && weft_clock_ns() < deadline_ns;) {
+         (status == WEFT_E_UNREACHABLE || (doubts && may_be_damage(status))) && weft_clock_ns() < deadline_ns;) {
         doubts = doubts && status == WEFT_E_UNREACHABLE;
         wait_for(-1, 0, RETRY_MS);
         status = try_once(&control, guard, site, &row, &names, patience_ms, deadline_ns, layout);

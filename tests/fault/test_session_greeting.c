@@ -223,7 +223,7 @@ static void a_trainer_of_protocol_1(void **state)
 /* What a trainer says to a knock, or to the nonce of a greeting, in which a byte was damaged on the way. */
 static void a_refusal_that_comes_once(void **state)
 {
-    static const weft_status why[] = {WEFT_E_PROTOCOL, WEFT_E_CORRUPT, WEFT_E_REFUSED};
+    static const weft_status why[] = {WEFT_E_PROTOCOL, WEFT_E_CORRUPT};
     fleet *f = *state;
     for (size_t i = 0; i < sizeof why / sizeof why[0]; i++) {
         fleet_stop_trainer(f);
