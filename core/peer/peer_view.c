@@ -105,24 +105,42 @@ static weft_peer_view *find(weft_peer_views *views, const weft_view_keys *keys)
     return found;
 }
 
+/* A name brings a new view once in so long, but for its first one, and at most in so many times as long as the last
+ * took to be made. */
 #define VIEW_EVERY_NS (1000 * WEFT_NS_PER_MS)
+#define VIEW_TIMES    20u
+
+static weft_view_asked *asked_by(weft_peer_views *views, const char *name)
+{
+    const uint64_t hash = XXH3_64bits(name, strlen(name));
+    for (uint32_t i = 0; i < WEFT_VIEW_NAMES; i++)
+        if (views->asked[i].name == hash)
+            return &views->asked[i];
+    weft_view_asked *oldest = &views->asked[views->next_asked++ % WEFT_VIEW_NAMES];
+    *oldest = (weft_view_asked){.name = hash};
+    return oldest;
+}
 
 /* By name and not by record, because a HELLO that is refused for another reason leaves no record. */
 bool weft_peer_view_hurries(weft_peer_views *views, const weft_wire_hello *hello)
 {
-    const uint64_t now_ns = weft_clock_ns(), name = XXH3_64bits(hello->name, strlen(hello->name));
+    const uint64_t now_ns = weft_clock_ns();
     if (hello->keys.count == 0 || find(views, &hello->keys))
         return false;
-    for (uint32_t i = 0; i < WEFT_VIEW_NAMES; i++) {
-        if (views->asked[i].name != name)
-            continue;
-        if (now_ns < views->asked[i].ns + VIEW_EVERY_NS)
-            return true;
-        views->asked[i].ns = now_ns;
-        return false;
-    }
-    views->asked[views->next_asked++ % WEFT_VIEW_NAMES] = (weft_view_asked){name, now_ns};
+    weft_view_asked *asked = asked_by(views, hello->name);
+    if (now_ns < asked->until_ns)
+        return true;
+    asked->until_ns = asked->came ? now_ns + VIEW_EVERY_NS : 0;
+    asked->came = true;
     return false;
+}
+
+void weft_peer_view_took(weft_peer_views *views, const char *name, uint64_t took_ns)
+{
+    const uint64_t until_ns = weft_clock_ns() + VIEW_TIMES * took_ns;
+    weft_view_asked *asked = asked_by(views, name);
+    if (asked->until_ns < until_ns)
+        asked->until_ns = until_ns;
 }
 
 static weft_status check_keys(const weft_session *session, const weft_wire_hello *hello)
@@ -156,7 +174,9 @@ weft_status weft_peer_view_find(weft_publisher *publisher, const weft_wire_hello
     if (!place)
         return weft_fail(WEFT_E_REFUSED, "%s takes other keys than any peer, and there are %u different views already",
                          hello->name, WEFT_PEER_VIEWS);
+    const uint64_t begun_ns = weft_clock_ns();
     status = make(publisher, &hello->keys, view);
+    weft_peer_view_took(&publisher->views, hello->name, weft_clock_ns() - begun_ns);
     if (status != WEFT_OK)
         return status;
     give(*place);

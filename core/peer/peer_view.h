@@ -40,8 +40,9 @@ typedef struct weft_peer_view {
 
 /* A name that asked for a view which nobody had. */
 typedef struct weft_view_asked {
-    uint64_t name; /* xxh3-64 */
-    uint64_t ns;   /* when it did */
+    uint64_t name;     /* xxh3-64 */
+    uint64_t until_ns; /* until then it has no other one */
+    bool came;         /* it had one before */
 } weft_view_asked;
 
 typedef struct weft_peer_views {
@@ -56,10 +57,11 @@ void weft_peer_views_close(weft_peer_views *views);
  * The roots of past versions are computed as far as journal and history reach. Weights are bound. Errors: WEFT_E_LAYOUT
  * (the trainer's model is not cut, or has no such keys), WEFT_E_REFUSED (too many views), WEFT_E_MEMORY. */
 weft_status weft_peer_view_find(weft_publisher *publisher, const weft_wire_hello *hello, weft_peer_view **view);
-/* Returns true if the name of a HELLO brought another new view less than a second ago; else notes that it brings one
- * now, if the view is new. A name may bring no more, because computing the roots of a view takes long under the lock.
- */
+/* Returns true if the name of a HELLO brought another new view a short time ago; else notes that it brings one now, if
+ * the view is new. A name may bring no more, because computing the roots of a view takes long under the lock. */
 bool weft_peer_view_hurries(weft_peer_views *views, const weft_wire_hello *hello);
+/* Notes how long the view that a name brought took to be made. */
+void weft_peer_view_took(weft_peer_views *views, const char *name, uint64_t took_ns);
 /* Lets the peer take a view, in place of the view that the peer took before. NULL: none. */
 void weft_peer_view_take(weft_peer *peer, weft_peer_view *view);
 /* Computes all views' roots of the newest version, which is new, or was amended. */

@@ -56,7 +56,7 @@ static void one_a_second(void **state)
     uint32_t made = 0;
     for (int i = 0; i < 10000; i++, now_ns += WEFT_NS_PER_MS)
         made += !hurries(&views, 1);
-    assert_int_equal(made, 10);
+    assert_int_equal(made, 11); /* the first is not counted */
 }
 
 /* A fleet that starts at once. */
@@ -64,10 +64,23 @@ static void each_name_its_first(void **state)
 {
     (void)state;
     static weft_peer_views views;
-    for (uint32_t name = 0; name < WEFT_VIEW_NAMES; name++)
-        assert_false(hurries(&views, name));
-    for (uint32_t name = 0; name < WEFT_VIEW_NAMES; name++)
-        assert_true(hurries(&views, name));
+    for (uint32_t view = 0; view < 3; view++)
+        for (uint32_t name = 0; name < WEFT_VIEW_NAMES; name++)
+            assert_int_equal(hurries(&views, name), view == 2);
+}
+
+/* A view that took long costs its name a longer pause, and no other name. */
+static void a_dear_one(void **state)
+{
+    (void)state;
+    static weft_peer_views views;
+    assert_false(hurries(&views, 1));
+    weft_peer_view_took(&views, "rank-1", 500 * WEFT_NS_PER_MS);
+    now_ns += 9999 * WEFT_NS_PER_MS;
+    assert_true(hurries(&views, 1));
+    assert_false(hurries(&views, 2));
+    now_ns += WEFT_NS_PER_MS;
+    assert_false(hurries(&views, 1));
 }
 
 int main(void)
@@ -75,6 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_a_second),
         cmocka_unit_test(each_name_its_first),
+        cmocka_unit_test(a_dear_one),
     };
     return cmocka_run_group_tests(tests, set_clock, give_clock);
 }
