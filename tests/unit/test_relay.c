@@ -408,7 +408,7 @@ static void who_is_behind_makes_room(void **state)
 /* ---- receipts */
 
 /* A receipt grants the bucket that is on its way to that slot, whole, once. */
-static void receipts_of_others(void **state)
+static void receipts_for_nothing(void **state)
 {
     static const struct {
         uint32_t slot, sequence_off;
@@ -570,7 +570,7 @@ int main(void)
         TEST(damage_is_not_passed_on),
         TEST(who_follows_gets_it),
         TEST(who_is_behind_makes_room),
-        TEST(receipts_of_others),
+        TEST(receipts_for_nothing),
         TEST(a_block_that_is_read),
         TEST(bounds_of_a_child),
         TEST(messages_before_welcome),
