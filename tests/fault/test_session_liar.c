@@ -351,6 +351,24 @@ static void each_lie_costs_the_liar_alone(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 2 * COUNT(lies));
 }
 
+/* Whatever no rollout says. */
+static void each_foreign_message(void **state)
+{
+    static const weft_message foreign[] = {
+        WEFT_MESSAGE_WELCOME, WEFT_MESSAGE_REFUSE,   WEFT_MESSAGE_LAYOUT,  WEFT_MESSAGE_UPDATE, WEFT_MESSAGE_TRAILER,
+        WEFT_MESSAGE_OFFER,   WEFT_MESSAGE_DIGESTS,  WEFT_MESSAGE_FOLLOW,  WEFT_MESSAGE_LOOK,   WEFT_MESSAGE_CLOSE,
+        WEFT_MESSAGE_OPEN,    WEFT_MESSAGE_GREETING, WEFT_MESSAGE_DUCT,    WEFT_MESSAGE_CHUNK,  WEFT_MESSAGE_OFFERED,
+        WEFT_MESSAGE_PASSED,  WEFT_MESSAGE_COMPARE,  WEFT_MESSAGE_PASSING, WEFT_MESSAGE_HELLO};
+    fleet *f = need(state);
+    for (size_t i = 0; i < COUNT(foreign); i++) {
+        drain(f);
+        join(f);
+        say(foreign[i], "", 0);
+        must_be_dropped(f, "a foreign message", "which no rollout sends here", WEFT_E_PROTOCOL);
+    }
+    stays_well(f);
+}
+
 /* ---- questions without end */
 
 /* Asks for the digests of all tensors, or of all tiles of the widest, again and again; `reads`: takes the answers. */
@@ -489,6 +507,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_lie_costs_the_liar_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_foreign_message, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_whose_answers_nobody_takes, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_without_end, setup, teardown),
         cmocka_unit_test_setup_teardown(wishes_without_end, setup, teardown),
