@@ -326,8 +326,10 @@ static weft_status end_snapshot(weft_publisher *publisher, weft_peer *peer)
     weft_wish_overtake(&peer->wish, &target);
     peer->feed.order = peer->standing.sent_order = order;
     /* bits whose attachment is still to come get their label with it, as after a welcome */
-    if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
+    if (weft_stream_owes_attachment(&publisher->newest, &peer->standing)) {
         target.run = target.number = 0;
+        weft_wish_renew(&peer->wish, publisher->newest.version.number);
+    }
     weft_status status = weft_stream_finish(publisher->peers, peer, &target);
     return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }

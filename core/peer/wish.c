@@ -24,6 +24,15 @@ void weft_wish_overtake(weft_wish *wish, const weft_version *version)
     wish->open = wish->open && version->number <= wish->number;
 }
 
+void weft_wish_renew(weft_wish *wish, uint64_t newest)
+{
+    const bool later = wish->open && wish->number > newest;
+    if (!wish->named || later)
+        return;
+    wish->open = true;
+    wish->number = newest;
+}
+
 bool weft_wish_equal(const weft_wish *a, const weft_wish *b)
 {
     return a->named == b->named && (!a->named || (a->open == b->open && a->number == b->number));

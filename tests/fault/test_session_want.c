@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "peer/peer.h"
+
 /* How often the trainer passed a wish over, as its log says. */
 static unsigned passed_over_lines;
 
@@ -42,6 +44,15 @@ static int setup_little(void **state)
 {
     static const char *const overrides[] = {"peers.staging=2200KiB", "peers.encoded=0KiB", "trainer.journal=128MiB",
                                             NULL};
+    return open_with(state, FLEET_TILES, overrides);
+}
+
+/* A snapshot goes into an image, and takes seconds if nobody makes its link faster. */
+static int setup_slow(void **state)
+{
+    static const char *const overrides[] = {"peers.bucket_min=64KiB",    "peers.bucket=64KiB",
+                                            "provider.loop.chunk=32KiB", "commit.snapshot=staged",
+                                            "peer.b.rate_limit=4Mbit/s", NULL};
     return open_with(state, FLEET_TILES, overrides);
 }
 
@@ -273,6 +284,65 @@ static void a_repair_leaves_a_later_wish(void **state)
     fleet_check(f, 1);
 }
 
+/* Returns the trainer's record of b, under the trainer's lock, when its snapshot runs. */
+static weft_peer *snapshot_of_b(weft_session *session)
+{
+    weft_trainer *trainer = session->trainer;
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
+        if (peer->connection.greeted && strcmp(peer->claim.name, "b") == 0 && peer->feed.kind == WEFT_FEED_SNAPSHOT)
+            return peer;
+    }
+    pthread_mutex_unlock(&session->lock);
+    return NULL;
+}
+
+/* The attachment changes while a snapshot is on its way, so that the snapshot's bits have no label. Attachment and
+ * label follow, also for a rollout that wants no more than it got. */
+static void a_label_follows(fleet *f, unsigned later)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_version version = {0, 0, 0};
+    const void *data = NULL;
+    uint64_t bytes = 0;
+    weft_peer *peer = NULL;
+    fleet_open_rollout(f, 1, NULL);
+    weft_session *second = f->rollouts[1].session;
+    assert_int_equal(weft_want(second, f->newest), WEFT_OK);
+    fleet_bind_rollout(f, 1, FLEET_EMPTY, NULL);
+    while (!(peer = snapshot_of_b(f->trainer.session)))
+        fleet_sleep_ms(1);
+    pthread_mutex_unlock(&f->trainer.session->lock);
+    fleet_change(f->layout, f->dense, 100, &f->seed);
+    fleet_publish_dense(f, "other");
+    for (unsigned i = 0; i < later; i++)
+        fleet_publish(f, 10);
+    peer = snapshot_of_b(f->trainer.session);
+    assert_non_null(peer); /* it runs still */
+    peer->posting.pace.bytes_s = 1e9;
+    pthread_mutex_unlock(&f->trainer.session->lock);
+    for (unsigned i = 0; i < 2 && version.number != f->newest; i++) {
+        assert_int_equal(weft_staged(second, FLEET_WAIT_MS, &info), WEFT_OK);
+        assert_int_equal(weft_commit(second, info.target.number, NULL, 0, &version), WEFT_OK);
+    }
+    fleet_check(f, 1);
+    assert_int_equal(version.number, f->newest);
+    assert_true(version.run != 0);
+    assert_int_equal(weft_attachment(second, &data, &bytes), WEFT_OK);
+    assert_true(bytes == 5 && memcmp(data, "other", 5) == 0);
+}
+
+static void a_label_follows_a_snapshot(void **state)
+{
+    a_label_follows(*state, 0);
+}
+
+static void a_label_follows_several_versions(void **state)
+{
+    a_label_follows(*state, 3);
+}
+
 /* Three versions as one are too large here, and each is not. */
 static void a_nearer_one_is_named(void **state)
 {
@@ -332,6 +402,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_repair_answers_the_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_repair_leaves_a_later_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
+        cmocka_unit_test_setup_teardown(a_label_follows_a_snapshot, setup_slow, teardown),
+        cmocka_unit_test_setup_teardown(a_label_follows_several_versions, setup_slow, teardown),
         cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rollout_that_takes_each, setup, teardown),
     };
