@@ -284,6 +284,33 @@ static void a_repair_leaves_a_later_wish(void **state)
     fleet_check(f, 1);
 }
 
+/* No update leads on, because the next one alone is larger than the rollout's staging: a snapshot comes. */
+static void none_fits(fleet *f, unsigned versions)
+{
+    weft_staged_info info = {.size = sizeof info};
+    publish_many(f, versions, 1000);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    const weft_status status = weft_staged(rollout(f), FLEET_WAIT_MS, &info);
+    if (status != WEFT_OK)
+        fail_msg("%s: %s", weft_status_name(status), weft_last_error());
+    assert_int_equal(info.kind, WEFT_STAGED_SNAPSHOT);
+    assert_int_equal(weft_commit(rollout(f), f->newest, NULL, 0, NULL), WEFT_OK);
+    fleet_check(f, 0);
+    assert_int_equal(held(f), f->newest);
+    assert_true(fleet_line(f, "a").snapshot_bytes > 0);
+    fleet_publish(f, 10);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take(f, f->newest);
+    hear_lines(f);
+    assert_int_equal(passed_over_lines, 0);
+}
+
+static void not_even_the_next_one_fits(void **state)
+{
+    none_fits(*state, 1);
+    none_fits(*state, 3);
+}
+
 /* Returns the trainer's record of b, under the trainer's lock, when its snapshot runs. */
 static weft_peer *snapshot_of_b(weft_session *session)
 {
@@ -402,6 +429,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_repair_answers_the_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_repair_leaves_a_later_wish, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
+        cmocka_unit_test_setup_teardown(not_even_the_next_one_fits, setup_little, teardown),
         cmocka_unit_test_setup_teardown(a_label_follows_a_snapshot, setup_slow, teardown),
         cmocka_unit_test_setup_teardown(a_label_follows_several_versions, setup_slow, teardown),
         cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),
