@@ -227,6 +227,18 @@ static void restart_trainer(sim *s)
     sim_start_trainer(s);
 }
 
+/* Engines are busy when a version comes, and the trainer ends while that is staged. */
+static void restart_beside_staged(sim *s)
+{
+    if (!sim_awake(s, &s->trainer))
+        return;
+    for (unsigned i = 0; i < s->rollout_count; i++)
+        s->rollouts[i].busy_until_ns = s->now_ns + sim_below(s, SIM_HEARTBEAT_MS * 4) * WEFT_NS_PER_MS;
+    publish(s);
+    sim_calm(s, 30);
+    restart_trainer(s);
+}
+
 static void stop_trainer(sim *s)
 {
     if (sim_awake(s, &s->trainer))
@@ -238,10 +250,20 @@ typedef struct action {
     unsigned weight;
 } action;
 
-static const action actions[] = {
-    {publish, 40}, {join, 40},           {leave, 20},      {stop, 8},    {replace, 6},
-    {intrude, 4},  {die_at_the_door, 4}, {babble, 6},      {faults, 16}, {trouble_when_live, 5},
-    {flood, 3},    {restart_trainer, 2}, {stop_trainer, 2}};
+static const action actions[] = {{publish, 40},
+                                 {join, 40},
+                                 {leave, 20},
+                                 {stop, 8},
+                                 {replace, 6},
+                                 {intrude, 4},
+                                 {die_at_the_door, 4},
+                                 {babble, 6},
+                                 {faults, 16},
+                                 {trouble_when_live, 8},
+                                 {flood, 3},
+                                 {restart_trainer, 2},
+                                 {restart_beside_staged, 3},
+                                 {stop_trainer, 2}};
 
 static unsigned kept, gone; /* joined with something staged, which the trainer knew or did not know */
 
@@ -323,7 +345,8 @@ static void any_schedule(void **state)
     const uint64_t seeds = number("WEFT_SEEDS", getenv("WEFT_FULL") ? SEEDS_FULL : SEEDS);
     for (uint64_t seed = 1; seed <= seeds; seed++)
         play(seed);
-    assert_true(seeds < SEEDS_FULL || (kept > 0 && gone > 0)); /* few seeds may miss either */
+    print_message("%u times something staged was kept over a join, %u times given up\n", kept, gone);
+    assert_true(kept > 0 && gone > 0);
 }
 
 /* The loop completes a write when it lands, so that a peer's receipts never overtake completions: one that holds the

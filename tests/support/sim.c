@@ -134,9 +134,10 @@ static void close_end(sim_end *end)
     end->start = NULL;
     end->held_back = 0;
     end->wishes = 0;
+    end->staged_root = 0;
     end->wishing = false;
     end->zombie = end->rotten = false;
-    end->stopped_until_ns = 0;
+    end->stopped_until_ns = end->busy_until_ns = 0;
 }
 
 void sim_close(sim *s)
@@ -281,10 +282,16 @@ static void wish(sim *s, sim_end *end)
 }
 
 /* What is staged for an end that names its versions is one of these. A repair is in place of a snapshot: it begins at
- * no version, and ends at the newest. */
-static void check_wished(const sim *s, const sim_end *end, const weft_staged_info *info)
+ * no version, and ends at the newest. What was staged may have another number since a trainer came that knows it by
+ * that. Bits without a label are led to the newest version. */
+static void check_wished(const sim *s, sim_end *end, const weft_staged_info *info)
 {
-    bool wished = !end->named || info->kind != WEFT_STAGED_UPDATE || info->changed == 0 || info->base.run == 0;
+    weft_version held = {0, 0, 0};
+    const bool kept = info->target.root == end->staged_root;
+    const bool labelled = weft_held(end->session, &held) == WEFT_OK && held.run != 0;
+    bool wished = !end->named || info->kind != WEFT_STAGED_UPDATE || info->changed == 0 || info->base.run == 0 ||
+                  kept || !labelled;
+    end->staged_root = info->target.root;
     for (unsigned i = 0; i < SIM_WISHES && !wished; i++)
         wished = end->wished[i] == info->target.number;
     if (!wished)
@@ -350,7 +357,7 @@ void sim_commit(sim *s, sim_end *end)
         return;
     if (s->act && sim_below(s, 12) == 0) /* the engine has no time for that */
         end->busy_until_ns = s->now_ns + sim_below(s, 3 * SIM_HEARTBEAT_MS) * WEFT_NS_PER_MS;
-    if (s->act && s->now_ns < end->busy_until_ns)
+    if (s->now_ns < end->busy_until_ns)
         return;
     uint64_t begun_ns = s->now_ns;
     end->blocked = true;

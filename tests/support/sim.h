@@ -36,6 +36,7 @@ typedef struct sim_end {
     bool zombie;  /* stopped for good: another one bears its name now */
     bool rotten;  /* a weight has other bits than what is held, until a scrub finds none such */
     uint64_t stopped_until_ns, stopped_since_ns;
+    uint64_t staged_root;   /* root of what was staged last */
     uint64_t busy_until_ns; /* it commits nothing before that */
 } sim_end;
 
