@@ -1075,6 +1075,8 @@ WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_p
  *   weft_store_check   proves every file
  *   weft_store_trim    removes old versions
  *
+ * A request of an object server has a time that grows with its bytes. A server that does not serve ends a call with
+ * WEFT_E_TIMEOUT, and weft_store_open, weft_store_refresh and weft_store_wait with WEFT_E_FILE.
  * Several processes may read a store while one writes. Trainers that publish one model together write each its own
  * files, and a version is there when all of them have written theirs. One thread at a time uses a handle, and no
  * callback of a call gives that call's handle back. A debug build of weft ends the process where this is broken, and
