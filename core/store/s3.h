@@ -98,7 +98,7 @@ weft_status weft_s3_reader_open(weft_s3 *s3, const char *name, weft_update_file 
 /* Writes an object by `fill`, in parts if it is large, whole or not at all. Errors: WEFT_E_STATE (there is one). */
 weft_status weft_s3_write(weft_s3 *s3, const char *name, weft_status (*fill)(void *user, const weft_sink *sink),
                           void *user);
-/* Gives up parts of objects that were begun before `time_s` and never finished. */
+/* Gives up parts of objects that were begun before `time_s` and never finished, where no part came since. */
 weft_status weft_s3_tidy(weft_s3 *s3, uint64_t time_s);
 
 #endif

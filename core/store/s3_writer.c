@@ -276,17 +276,45 @@ weft_status weft_s3_write(weft_s3 *s3, const char *name, weft_status (*fill)(voi
 
 /* ---- what others left */
 
-static weft_status upload_give_up(weft_s3 *s3, const char *key, const char *id)
+/* Tells whether a part came since `time_s`, so that somebody writes. A page has a thousand parts. */
+static weft_status upload_lives(weft_s3 *s3, const char *name, const char *upload, uint64_t time_s, bool *lives)
+{
+    char query[3 * ID_MOST + 64], marker[16] = "0", part[64];
+    *lives = false;
+    for (uint32_t page = 0; page * 1000 < PARTS_MOST && marker[0] && !*lives; page++) {
+        weft_s3_answer answer = {0};
+        snprintf(query, sizeof query, "part-number-marker=%s&uploadId=%s", marker, upload);
+        const weft_s3_request request = {
+            .method = "GET", .name = name, .query = query, .most = WEFT_S3_LIST_MOST, .root = "ListPartsResult"};
+        const weft_status status = weft_s3_ask(s3, &request, &answer);
+        const char *at = status == WEFT_OK && answer.code == 200 ? (const char *)answer.body : "", *next = at;
+        while (weft_s3_element(&at, "LastModified", part, sizeof part))
+            *lives = *lives || weft_s3_time(part) >= time_s;
+        if (!strstr(next, "<IsTruncated>true<") ||
+            !weft_s3_element(&next, "NextPartNumberMarker", marker, sizeof marker))
+            marker[0] = 0;
+        weft_mem_give(answer.body);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status upload_give_up(weft_s3 *s3, const char *key, const char *id, uint64_t time_s)
 {
     char query[3 * ID_MOST + 64], upload[3 * ID_MOST];
     const size_t prefix = strlen(weft_s3_prefix(s3));
     weft_s3_answer answer = {0};
+    bool lives;
     if (strncmp(key, weft_s3_prefix(s3), prefix) != 0)
         return WEFT_OK;
     weft_s3_encode(id, false, upload, sizeof upload);
+    weft_status status = upload_lives(s3, key + prefix, upload, time_s, &lives);
+    if (status != WEFT_OK || lives)
+        return status;
     snprintf(query, sizeof query, "uploadId=%s", upload);
     const weft_s3_request request = {.method = "DELETE", .name = key + prefix, .query = query};
-    weft_status status = weft_s3_ask(s3, &request, &answer);
+    status = weft_s3_ask(s3, &request, &answer);
     weft_mem_give(answer.body);
     return status;
 }
@@ -294,8 +322,11 @@ static weft_status upload_give_up(weft_s3 *s3, const char *key, const char *id)
 /* Looks at the first thousand, which is all that one listing tells. */
 weft_status weft_s3_tidy(weft_s3 *s3, uint64_t time_s)
 {
+    char asked[2300], prefix[2200];
+    weft_s3_encode(weft_s3_prefix(s3), false, prefix, sizeof prefix);
+    snprintf(asked, sizeof asked, "prefix=%s&uploads=", prefix);
     const weft_s3_request request = {
-        .method = "GET", .query = "uploads=", .most = WEFT_S3_LIST_MOST, .root = "ListMultipartUploadsResult"};
+        .method = "GET", .query = asked, .most = WEFT_S3_LIST_MOST, .root = "ListMultipartUploadsResult"};
     weft_s3_answer answer = {0};
     char upload[3000], key[1200], id[ID_MOST], begun[64];
     weft_status status = weft_s3_ask(s3, &request, &answer);
@@ -304,7 +335,7 @@ weft_status weft_s3_tidy(weft_s3 *s3, uint64_t time_s)
         const char *in_key = upload, *in_id = upload, *in_time = upload;
         if (weft_s3_element(&in_key, "Key", key, sizeof key) && weft_s3_element(&in_id, "UploadId", id, sizeof id) &&
             weft_s3_element(&in_time, "Initiated", begun, sizeof begun) && weft_s3_time(begun) < time_s)
-            status = upload_give_up(s3, key, id);
+            status = upload_give_up(s3, key, id, time_s);
     }
     weft_mem_give(answer.body);
     return status;

@@ -90,6 +90,22 @@ faults fine fine fine error error error error error error error error error erro
 run put 1 "$weft" put s3://bucket/failed "$work/large.safetensors"
 counted "n['given up'] == 1"
 
+echo "parts of a writer that lives stay, however long ago they were begun"
+parts() # parts N: the server has got so many
+{
+    curl -sf "$url/counts" | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["part"] < int(sys.argv[1]))' "$1"
+}
+curl -sf "$url/counts" >"$work/counts.out"
+before=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["part"])' "$work/counts.out")
+curl -sf -X PUT --data 'slow partNumber=3' "$url/always"
+start living "$weft" put s3://bucket/living "$work/large.safetensors"
+await parts $((before + 2))
+run trim 2 "$weft" trim s3://bucket/living # it has no version yet
+curl -sf -X PUT --data fine "$url/always"
+finish living 0
+counted "n['given up'] == 1"
+got s3://bucket/living 1 "$work/large.safetensors"
+
 echo "what does not help to ask again"
 AWS_SECRET_ACCESS_KEY=wrong run log 2 "$weft" log "$store"
 says log 'answers 403 SignatureDoesNotMatch: the signature differs'

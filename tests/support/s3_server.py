@@ -40,6 +40,7 @@ LOCK = threading.Lock()
 OBJECTS, UPLOADS, FAULTS, COUNTS = {}, {}, collections.deque(), collections.Counter()
 ROLES = {} # id: secret, token, end
 LIFE = [3600.0]
+OLD, PART_TIME = "2020-01-01T00:00:00.000Z", {} # when parts came
 ALWAYS = ["fine", ""] # a fault, and a part of the paths that it befalls
 MEETING = threading.Barrier(2, timeout=10)
 PAGE = 3 # entries of a listing's page, so that there are several
@@ -220,7 +221,7 @@ class Server(http.server.BaseHTTPRequestHandler):
             if bucket != "bucket":
                 self.refuse(404, "NoSuchBucket")
             elif not key:
-                self.uploads() if "uploads" in query else self.list(query)
+                self.uploads(query) if "uploads" in query else self.list(query)
             elif "uploads" in query:
                 UPLOADS[f"up+load/{len(UPLOADS)}"] = (key, {})
                 self.answer(200, f"<R><UploadId>up+load/{len(UPLOADS) - 1}</UploadId></R>".encode())
@@ -234,10 +235,11 @@ class Server(http.server.BaseHTTPRequestHandler):
             else:
                 self.get(key)
 
-    def uploads(self):
+    def uploads(self, query):
         rows = "".join(f"<Upload><Key>{key}</Key><UploadId>{number}</UploadId>"
                        f"<Initiated>2020-01-01T00:00:00.000Z</Initiated></Upload>"
-                       for number, (key, parts) in UPLOADS.items() if parts is not None)
+                       for number, (key, parts) in UPLOADS.items()
+                       if parts is not None and key.startswith(query.get("prefix", "")))
         self.answer(200, f"<ListMultipartUploadsResult>{rows}</ListMultipartUploadsResult>".encode())
 
     def list(self, query):
@@ -268,12 +270,20 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.refuse(404, "NoSuchUpload")
             return
         parts = UPLOADS[number][1]
-        if self.command == "DELETE":
+        if self.command == "GET": # one part a page, each as old as it is told to be
+            left = sorted(n for n in parts if n > int(query["part-number-marker"]))
+            rows = "".join(f"<Part><PartNumber>{n}</PartNumber><LastModified>{PART_TIME.get((number, n), OLD)}</LastModified></Part>"
+                           for n in left[:1])
+            self.answer(200, f"<ListPartsResult><IsTruncated>{str(len(left) > 1).lower()}</IsTruncated>"
+                             f"<NextPartNumberMarker>{left[0] if left else 0}</NextPartNumberMarker>{rows}</ListPartsResult>".encode())
+        elif self.command == "DELETE":
             UPLOADS[number] = (key, None)
             COUNTS["given up"] += 1
             self.answer(204)
         elif self.command == "PUT":
             parts[int(query["partNumber"])] = body
+            if query["partNumber"] == "2": # the others' times tell nothing
+                PART_TIME[number, 2] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
             COUNTS["part"] += 1
             self.answer(200, ETag=f'"{hashlib.md5(body).hexdigest()}"')
         elif any(f'"{hashlib.md5(data).hexdigest()}"' not in body.decode() for data in parts.values()):
