@@ -151,12 +151,12 @@ foreach(kind unit property fault golden integration)
                 bench/fabric/noise.c bench/fabric/line.c)
         elseif(source MATCHES "unit/test_follow\\.c$")
             weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/follow_list.c tools/checkpoint.c tools/natural.c tools/output.c tools/signals.c)
-        elseif(source MATCHES "store_disk\\.c$")
+        elseif(source MATCHES "(store|session)_disk\\.c$")
             # The library's file operations are the test's. That needs the rooms in the program itself.
             if(NOT WEFT_ROOMS_SHARED)
                 weft_cmocka_test(${kind} ${source})
-                target_link_options(test_fault_store_disk PRIVATE LINKER:--wrap=write,--wrap=fsync,--wrap=mkdir
-                    LINKER:--wrap=renameat2,--wrap=unlink)
+                target_link_options(test_fault_${CMAKE_MATCH_1}_disk PRIVATE LINKER:--wrap=write,--wrap=fsync
+                    LINKER:--wrap=mkdir,--wrap=renameat2,--wrap=unlink)
             endif()
         elseif(source MATCHES "store_watch\\.c$")
             if(NOT WEFT_ROOMS_SHARED)

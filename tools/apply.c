@@ -116,7 +116,7 @@ static void report(const apply *a)
 int weft_verb_apply(const weft_args *args)
 {
     apply a = {.args = args, .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = apply_run(&a);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, a.phase, status);
     if (status == WEFT_OK)

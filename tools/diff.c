@@ -83,7 +83,7 @@ static void report(const diff *d)
 int weft_verb_diff(const weft_args *args)
 {
     diff d = {.args = args, .file.descriptor = -1, .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = diff_run(&d);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);
     if (status == WEFT_OK)

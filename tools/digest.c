@@ -54,7 +54,7 @@ static void report(const digest *d)
 int weft_verb_digest(const weft_args *args)
 {
     digest d = {.args = args, .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = digest_run(&d);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);
     if (status == WEFT_OK)

@@ -92,7 +92,7 @@ static void report(const invert *v)
 int weft_verb_invert(const weft_args *args)
 {
     invert v = {.args = args, .file.descriptor = -1, .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = invert_run(&v);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, v.phase, status);
     if (status == WEFT_OK)

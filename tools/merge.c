@@ -73,7 +73,7 @@ static void report(const merge *m)
 int weft_verb_merge(const weft_args *args)
 {
     merge m = {.args = args, .file.descriptor = -1, .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = merge_run(&m);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, m.phase, status);
     if (status == WEFT_OK)

@@ -170,7 +170,7 @@ static void report(const shard *s)
 int weft_verb_shard(const weft_args *args)
 {
     shard s = {.args = args, .ranks = json_array(), .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = args->join ? join_run(&s) : part_run(&s);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, s.phase, status);
     if (status == WEFT_OK)

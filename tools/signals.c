@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "output.h"
 
 static volatile sig_atomic_t stop_requested, deadly;
@@ -21,6 +22,11 @@ static weft_session *_Atomic session_at_work;
 
 /* timeout(1) and terminals may send the same signal to a process and to its group: what comes this soon is one. */
 #define SAME_MS 500
+/* What a verb over files has for its orderly end. */
+#define END_MS 5000
+/* An unfinished file is removed in that time, or stays, because a disk may hang. */
+#define REMOVE_S 2u
+#define LOOK_MS  100
 
 static uint64_t now_ms(void)
 {
@@ -45,16 +51,19 @@ static void say_last_words(void)
         write_if_taken(STDOUT_FILENO, last_object, last_object_bytes);
 }
 
+static _Atomic uint64_t first_ms; /* time of the first signal */
+
 static void on_signal(int number)
 {
-    static _Atomic uint64_t first_ms;
     uint64_t now = now_ms(), first = atomic_load(&first_ms);
     if (deadly) {
         say_last_words();
+        alarm(REMOVE_S);
         weft_file_abandon();
         _exit(WEFT_EXIT_FAILED);
     }
     if (stop_requested && now > first + SAME_MS) {
+        alarm(REMOVE_S); /* which ends the process where the disk does not answer */
         weft_file_abandon();
         signal(number, SIG_DFL);
         raise(number);
@@ -73,15 +82,19 @@ void weft_signals_watch(weft_session *session)
     atomic_store(&session_at_work, session);
 }
 
+static void last_words_ready(bool json)
+{
+    json_t *object = json ? weft_json_error(WEFT_E_STATE, "interrupted") : NULL;
+    last_object_bytes = json_dumpb(object, last_object, sizeof last_object - 1, JSON_COMPACT);
+    if (last_object_bytes)
+        last_object[last_object_bytes++] = '\n';
+    json_decref(object);
+}
+
 void weft_signals_deadly(bool now, bool json)
 {
-    if (now) {
-        json_t *object = json ? weft_json_error(WEFT_E_STATE, "interrupted") : NULL;
-        last_object_bytes = json_dumpb(object, last_object, sizeof last_object - 1, JSON_COMPACT);
-        if (last_object_bytes)
-            last_object[last_object_bytes++] = '\n';
-        json_decref(object);
-    }
+    if (now)
+        last_words_ready(json);
     deadly = now;
 }
 
@@ -144,6 +157,79 @@ void weft_signals_catch(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (signal_is_wanted(numbers[i]))
             sigaction(numbers[i], &action, NULL);
+}
+
+/* ---- a disk that hangs */
+
+static atomic_bool removed;
+
+static void *files_remove(void *argument)
+{
+    (void)argument;
+    weft_file_abandon();
+    atomic_store(&removed, true);
+    return NULL;
+}
+
+/* Removes unfinished files, if the disk lets it. */
+static void files_abandon(void)
+{
+    const uint64_t until = now_ms() + 1000 * REMOVE_S;
+    pthread_t thread;
+    if (weft_thread_start(&thread, files_remove, NULL) == 0)
+        while (!atomic_load(&removed) && now_ms() < until)
+            nanosleep(&(struct timespec){0, LOOK_MS * 1000000l}, NULL);
+}
+
+/* Ends the process whose own thread does not come back. */
+static void end_anyhow(void)
+{
+    static const char line[] = "weft: interrupted, and a disk does not answer: what it was asked for is given up\n";
+    write_if_taken(STDERR_FILENO, line, sizeof line - 1);
+    if (last_object_bytes)
+        write_if_taken(STDOUT_FILENO, last_object, last_object_bytes);
+    files_abandon();
+    _exit(WEFT_EXIT_FAILED);
+}
+
+/* Ends the process by a second signal. */
+static void end_at_once(int number, const sigset_t *wanted)
+{
+    files_abandon();
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, wanted, NULL);
+    raise(number);
+}
+
+/* Signals are the main thread's. Those that it does not take, because a disk holds it, come here after a moment. */
+static void *hang_watch(void *wanted)
+{
+    const struct timespec look = {0, LOOK_MS * 1000000l};
+    for (;;) {
+        const int number = sigtimedwait(wanted, NULL, &look);
+        if (number > 0 && stop_requested && now_ms() > atomic_load(&first_ms) + SAME_MS)
+            end_at_once(number, wanted);
+        if (number > 0)
+            on_signal(number);
+        if (stop_requested && now_ms() > atomic_load(&first_ms) + END_MS)
+            end_anyhow();
+    }
+    return NULL;
+}
+
+void weft_signals_catch_files(bool json)
+{
+    static sigset_t wanted;
+    pthread_t thread;
+    last_words_ready(json);
+    weft_signals_catch();
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGINT);
+    sigaddset(&wanted, SIGTERM);
+    if (signal_is_wanted(SIGHUP))
+        sigaddset(&wanted, SIGHUP);
+    if (weft_thread_start(&thread, hang_watch, &wanted) == 0)
+        pthread_detach(thread);
 }
 
 bool weft_signals_stopping(void)

@@ -11,6 +11,11 @@
  * nothing to put in order. */
 void weft_signals_catch(void);
 
+/* The same, for a verb over files, whose own thread a disk may hold for ever. A verb that is not at its end five
+ * seconds after the first signal is ended with exit code 1, and what stands unfinished in files is removed if the disk
+ * lets it. It says so, with `json` as an error object too. */
+void weft_signals_catch_files(bool json);
+
 /* While true a signal that is caught ends the process at once, with exit code 1: it may be waiting for what nothing
  * interrupts, and there is nothing to put in order. It says "interrupted" first, with `json` as an error object too. */
 void weft_signals_deadly(bool now, bool json);

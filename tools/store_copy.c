@@ -53,7 +53,7 @@ int weft_verb_copy(const weft_args *args)
 {
     copy c = {.args = args, .copied = {.size = sizeof c.copied}};
     weft_tool_phase phase = WEFT_TOOL_INPUT;
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = stores_open(&c);
     if (status == WEFT_OK) {
         phase = WEFT_TOOL_WORK;

@@ -47,7 +47,7 @@ int weft_verb_fsck(const weft_args *args)
 {
     fsck f = {.args = args};
     weft_tool_phase phase = WEFT_TOOL_INPUT;
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = weft_stored_open(args->words[0], false, &f.stored);
     if (status == WEFT_OK) {
         phase = WEFT_TOOL_WORK;

@@ -70,7 +70,7 @@ static void report(const get *g)
 int weft_verb_get(const weft_args *args)
 {
     get g = {.args = args, .phase = WEFT_TOOL_INPUT};
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = get_run(&g);
     const int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, g.phase, status);
     if (status == WEFT_OK)

@@ -139,7 +139,7 @@ int weft_verb_put(const weft_args *args)
 {
     put p = {.args = args, .options = {.size = sizeof p.options}, .phase = WEFT_TOOL_INPUT};
     p.info.size = sizeof p.info;
-    weft_signals_catch();
+    weft_signals_catch_files(args->json);
     weft_status status = put_run(&p);
     const int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, p.phase, status);
     if (status == WEFT_OK)

@@ -224,6 +224,8 @@ static weft_status finish_by(weft_file *file, int (*move)(const char *, const ch
         status = weft_fail(WEFT_E_FILE, "cannot be brought to disk: %s", strerror(errno));
     if (status == WEFT_OK)
         status = descriptor_close(file);
+    if (status == WEFT_OK && file->unwanted && *file->unwanted)
+        status = weft_fail(WEFT_E_STATE, "is not wanted any more, because its place hung");
     if (status == WEFT_OK)
         status = renamed(file, move);
     if (status == WEFT_OK) {

@@ -10,9 +10,10 @@
 #include "weft.h"
 
 typedef struct weft_file {
-    int descriptor;  /* -1: closed */
-    char *path;      /* the final name */
-    char *temporary; /* name of the temporary file; NULL: there is none */
+    int descriptor;               /* -1: closed */
+    char *path;                   /* the final name */
+    char *temporary;              /* name of the temporary file; NULL: there is none */
+    const _Atomic bool *unwanted; /* another thread sets it when the file is to have no name; NULL: nobody does */
 } weft_file;
 
 /* Creates the temporary file, with the mode that the umask grants. Errors: WEFT_E_FILE (also if the name belongs to

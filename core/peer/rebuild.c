@@ -13,13 +13,21 @@ _Static_assert(1u << WEFT_RUN_SHIFT_MAX <= 64, "a block's units have a bit each"
 
 /* ---- open and close */
 
+/* All of the binding is the image's own, because the owner's thread may outlive the shadow. */
 static weft_status image_bind(weft_image *image, const weft_binding *shadow)
 {
-    image->bound = *shadow;
-    image->bound.runs = weft_mem_take(shadow->run_count + 1, sizeof *image->bound.runs);
-    if (!image->bound.runs)
+    const uint64_t firsts = shadow->layout->unit_count + 1;
+    weft_run *runs = weft_mem_take(shadow->run_count + 1, sizeof *runs);
+    uint64_t *first_run = weft_mem_take(firsts, sizeof *first_run);
+    if (!runs || !first_run) {
+        weft_mem_give(first_run);
+        weft_mem_give(runs);
         return weft_fail(WEFT_E_MEMORY, "no memory to rebuild a version");
-    memcpy(image->bound.runs, shadow->runs, shadow->run_count * sizeof *shadow->runs);
+    }
+    memcpy(runs, shadow->runs, shadow->run_count * sizeof *runs);
+    memcpy(first_run, shadow->first_run, firsts * sizeof *first_run);
+    image->bound = (weft_binding){.layout = shadow->layout, .runs = runs, .run_count = shadow->run_count};
+    image->bound.first_run = first_run;
     return WEFT_OK;
 }
 
@@ -66,6 +74,7 @@ weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_rebuilder_
 
 static void image_close(weft_image *image, uint64_t bytes)
 {
+    weft_mem_give(image->bound.first_run);
     weft_mem_give(image->bound.runs);
     if (image->dense)
         weft_mem_unmap(image->dense, bytes);
@@ -97,10 +106,10 @@ static bool holds(const weft_image *image, uint64_t order, uint64_t unit, uint32
 }
 
 /* Points the runs of the image's block to where they lie in the image. */
-static void place_runs(const weft_binding *shadow, weft_image *image)
+static void place_runs(weft_image *image)
 {
-    weft_view view = weft_binding_span(shadow, image->unit, image->units);
-    weft_run *runs = image->bound.runs + (view.runs - shadow->runs);
+    weft_view view = weft_binding_span(&image->bound, image->unit, image->units);
+    weft_run *runs = image->bound.runs + (view.runs - image->bound.runs);
     for (uint32_t i = 0; i < view.run_count; i++)
         runs[i].data = image->dense + (uint64_t)weft_run_position(&view, &view.runs[i]) * view.width;
 }
@@ -136,7 +145,7 @@ static void place_block(weft_publisher *publisher, uint64_t order, uint64_t unit
     image->unit = unit - (layout->units[unit].place & ((1u << shift) - 1));
     image->units = weft_layout_run(layout, image->unit, shift);
     image->order = publisher->newest.order;
-    place_runs(&publisher->shadow.binding, image);
+    place_runs(image);
 }
 
 /* Enters the lock when no publish brings the shadow up to date. Returns false, without the lock, if the work is broken
@@ -303,13 +312,12 @@ weft_status weft_rebuild_target(weft_rebuilder *r, uint64_t order, uint64_t unit
 /* Places `base` on the block of `target`. Returns the block's bytes. */
 static uint64_t place_base(weft_rebuilder *r)
 {
-    const weft_publisher *publisher = r->owner.publisher;
-    const weft_layout *layout = publisher->session->layout;
+    const weft_layout *layout = r->owner.publisher->session->layout;
     const weft_image *from = &r->target;
     r->base.unit = from->unit;
     r->base.units = from->units;
     r->base.order = from->order;
-    place_runs(&publisher->shadow.binding, &r->base);
+    place_runs(&r->base);
     return (uint64_t)weft_layout_count_units(layout, from->unit, from->units) * layout->units[from->unit].width;
 }
 

@@ -176,7 +176,7 @@ weft_status weft_session_make(const weft_site *site, weft_division *division, co
     return WEFT_OK;
 }
 
-void weft_session_unmake(weft_session *session)
+void weft_session_retire(weft_session *session)
 {
     weft_pipeline_close(&session->calls);
     if (session->device)
@@ -189,18 +189,24 @@ void weft_session_unmake(weft_session *session)
         weft_session_hand_out(session);
     weft_mem_give(session->thread_waits.fds);
     weft_mem_give(session->caller_waits.fds);
+    weft_mem_give(session->events);
+    weft_guard_close(session->guard);
+    weft_descriptors_close();
+    atomic_store(&session->retired, true);
+    if (!session->own_log)
+        weft_log_drain();
+}
+
+void weft_session_unmake(weft_session *session)
+{
+    weft_session_retire(session);
     weft_mem_give(session->lines);
     weft_mem_give(session->line_levels);
-    weft_mem_give(session->events);
     weft_division_close(&session->division);
-    weft_guard_close(session->guard);
     weft_site_free(session->site);
-    weft_descriptors_close();
     pthread_cond_destroy(&session->changed);
     pthread_mutex_destroy(&session->log_lock);
     pthread_mutex_destroy(&session->lock);
-    if (!session->own_log)
-        weft_log_drain();
     weft_mem_give(session);
 }
 

@@ -84,7 +84,8 @@ struct weft_session {
     weft_waits thread_waits, caller_waits;
 
     weft_log_sink sink;
-    bool own_log; /* lines go through the ring to options.log */
+    bool own_log;        /* lines go through the ring to options.log */
+    atomic_bool retired; /* a thread that was given up says nothing any more */
     char (*lines)[WEFT_LOG_KEPT];
     weft_log_level *line_levels;
     pthread_mutex_t log_lock;
@@ -107,6 +108,9 @@ weft_status weft_session_make(const weft_site *site, weft_division *division, co
                               const char *backend, const weft_backend_options *work, uint32_t fds,
                               weft_session **session);
 void weft_session_unmake(weft_session *session);
+/* Ends all but what a thread that was given up may still touch: the lock, the log, the site and the layout, which stay.
+ */
+void weft_session_retire(weft_session *session);
 /* Starts and stops the progress thread. */
 weft_status weft_session_start(weft_session *session);
 void weft_session_stop(weft_session *session);

@@ -10,6 +10,8 @@
 void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *line)
 {
     weft_session *session = (weft_session *)((char *)sink - offsetof(weft_session, sink));
+    if (atomic_load(&session->retired))
+        return;
     if (!session->own_log) {
         weft_log_print_level(level, line);
         return;

@@ -113,6 +113,12 @@ void weft_store_end(weft_store *store)
         store->port->end(store->place);
 }
 
+void weft_store_leave(weft_store *store)
+{
+    if (store->port->leave)
+        store->port->leave(store->place);
+}
+
 weft_status weft_store_refresh(weft_store *store)
 {
     WEFT_ALONE(store, "weft_store_refresh");

@@ -65,8 +65,10 @@ typedef struct weft_store_port {
     bool (*stirred)(void *place);
     /* Returns after so many milliseconds, or as soon as somebody wrote. False: a signal came. */
     bool (*wait)(void *place, uint32_t ms);
-    /* Ends what is under way, and has all later calls fail. Any thread. NULL: no call waits for long. */
+    /* Ends what is under way, and has all later calls fail. Any thread. NULL: nothing can be ended. */
     void (*end)(void *place);
+    /* Has what is under way change nothing any more, whenever it comes back. Any thread. NULL: `end` does. */
+    void (*leave)(void *place);
     void (*close)(void *place);
 } weft_store_port;
 
@@ -198,6 +200,8 @@ weft_status weft_store_version_find(const weft_store *store, const weft_version 
 weft_status weft_store_file_layout(weft_store *store, const weft_version *version, weft_layout **layout);
 /* Ends what is under way, so that the store can be closed soon. Any thread. */
 void weft_store_end(weft_store *store);
+/* Has what is under way, and hangs, change nothing any more when it comes back. Any thread. */
+void weft_store_leave(weft_store *store);
 
 /* ---- store_order.c: weights whose tensors have another order than the files */
 /* Tells whether a version's files have this layout, as far as it has files. */

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@ typedef struct folder {
     char *path;
     size_t path_bytes;
     weft_store_watch watch;
+    atomic_bool left; /* nothing is changed any more */
 } folder;
 
 /* ---- paths */
@@ -227,13 +229,21 @@ static weft_status sink_write(void *user, const void *data, uint64_t bytes)
     return weft_file_put(user, data, bytes);
 }
 
-static weft_status file_write(const char *path, weft_status (*fill)(void *user, const weft_sink *sink), void *user)
+static weft_status left_check(const folder *place)
+{
+    return atomic_load(&place->left) ? weft_fail(WEFT_E_STATE, "%s: was given up, because it hung", place->path)
+                                     : WEFT_OK;
+}
+
+static weft_status file_write(const folder *place, const char *path,
+                              weft_status (*fill)(void *user, const weft_sink *sink), void *user)
 {
     weft_file file = {.descriptor = -1};
     const weft_sink sink = {&file, sink_write};
     if (access(path, F_OK) == 0)
         return weft_fail(WEFT_E_STATE, "is there already, and a store overwrites nothing");
     weft_status status = weft_file_begin(&file, path);
+    file.unwanted = &place->left;
     if (status == WEFT_OK)
         status = fill(user, &sink);
     if (status == WEFT_OK)
@@ -249,9 +259,11 @@ static weft_status folder_put(void *user, const char *name, weft_status (*fill)(
     char *path = path_of(place, name);
     if (!path)
         return WEFT_E_MEMORY;
-    weft_status status = parents_make(place, path);
+    weft_status status = left_check(place);
+    if (status == WEFT_OK)
+        status = parents_make(place, path);
     if (status == WEFT_OK) {
-        status = file_write(path, fill, filled);
+        status = file_write(place, path, fill, filled);
         if (status != WEFT_OK)
             weft_fail_about("%s", path);
     }
@@ -266,8 +278,8 @@ static weft_status folder_remove(void *user, const char *name)
     char *path = path_of(place, name);
     if (!path)
         return WEFT_E_MEMORY;
-    weft_status status = WEFT_OK;
-    if (unlink(path) != 0 && errno != ENOENT)
+    weft_status status = left_check(place);
+    if (status == WEFT_OK && unlink(path) != 0 && errno != ENOENT)
         status = weft_fail(WEFT_E_FILE, "%s: cannot be removed: %s", path, strerror(errno));
     for (char *slash = strrchr(path, '/'); status == WEFT_OK && slash > path + place->path_bytes;
          slash = strrchr(path, '/')) {
@@ -321,6 +333,12 @@ static bool folder_wait(void *user, uint32_t ms)
 
 /* ---- open and close */
 
+static void folder_leave(void *user)
+{
+    folder *place = user;
+    atomic_store(&place->left, true);
+}
+
 static void folder_close(void *user)
 {
     folder *place = user;
@@ -350,6 +368,7 @@ weft_status weft_store_folder_open(const char *path, bool create, const weft_sto
         .watch = folder_watch,
         .stirred = folder_stirred,
         .wait = folder_wait,
+        .leave = folder_leave,
         .close = folder_close,
     };
     weft_status status = path_check(path, create);

@@ -45,6 +45,16 @@ weft_status weft_record_put(weft_record *record, weft_store_kind kind,
     return status;
 }
 
+weft_status weft_record_enter(const weft_record *record)
+{
+    pthread_mutex_t *lock = &record->recorder->publisher->session->lock;
+    pthread_mutex_lock(lock);
+    if (!record->recorder->broken)
+        return WEFT_OK;
+    pthread_mutex_unlock(lock);
+    return WEFT_AGAIN;
+}
+
 /* ---- an update */
 
 /* Copies the next frame of the update out of the journal. `*bytes` 0: there is none. */
@@ -52,12 +62,11 @@ static weft_status frame_next(const weft_record *record, weft_cursor *cursor, bo
 {
     weft_recorder *recorder = record->recorder;
     weft_publisher *publisher = recorder->publisher;
-    weft_status status = WEFT_OK;
-    pthread_mutex_lock(&publisher->session->lock);
+    weft_status status = weft_record_enter(record);
+    if (status != WEFT_OK)
+        return status;
     const weft_update *update = weft_journal_at(&publisher->journal, record->order);
-    if (recorder->broken)
-        status = WEFT_AGAIN;
-    else if (!update || update->snapshot_only)
+    if (!update || update->snapshot_only)
         status = WEFT_E_BUDGET;
     if (status == WEFT_OK && !*begun)
         *cursor = weft_cursor_begin(&update->chain[WEFT_JOURNAL_LEVEL]);
@@ -99,8 +108,10 @@ static weft_status shares_make(const weft_record *record, weft_update_cells *cel
     const weft_recorder *recorder = record->recorder;
     const weft_publisher *publisher = recorder->publisher;
     const uint64_t target = record->order ? record->order : record->same, base = record->order ? target - 1 : target;
-    pthread_mutex_lock(&publisher->session->lock);
-    weft_status status = weft_record_digests(publisher, target, recorder->after);
+    weft_status status = weft_record_enter(record);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_record_digests(publisher, target, recorder->after);
     if (status == WEFT_OK)
         status = weft_record_digests(publisher, base, recorder->before);
     pthread_mutex_unlock(&publisher->session->lock);

@@ -39,12 +39,11 @@ static weft_status block_look(tightening *t, uint64_t unit, uint64_t end, bool *
 {
     weft_recorder *recorder = recorder_of(t);
     weft_publisher *publisher = recorder->publisher;
-    weft_status status = WEFT_OK;
-    pthread_mutex_lock(&publisher->session->lock);
+    weft_status status = weft_record_enter(t->f->record);
+    if (status != WEFT_OK)
+        return status;
     const weft_update *update = weft_journal_at(&publisher->journal, t->f->record->order);
-    if (recorder->broken)
-        status = WEFT_AGAIN;
-    else if (!update || update->snapshot_only)
+    if (!update || update->snapshot_only)
         status = WEFT_E_BUDGET;
     if (status == WEFT_OK && unit == 0)
         t->cursor = weft_cursor_begin(&update->chain[WEFT_JOURNAL_LEVEL]);
@@ -146,8 +145,10 @@ static weft_status finish(tightening *t)
     weft_publisher *publisher = recorder->publisher;
     const weft_layout *layout = layout_of(t);
     weft_update_cells *cells = weft_record_cells(record, WEFT_STORE_TIGHT);
-    pthread_mutex_lock(&publisher->session->lock);
-    const weft_status status = weft_record_digests(publisher, record->order - 1, recorder->before);
+    weft_status status = weft_record_enter(record);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_record_digests(publisher, record->order - 1, recorder->before);
     pthread_mutex_unlock(&publisher->session->lock);
     if (status != WEFT_OK)
         return status;

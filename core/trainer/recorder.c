@@ -96,7 +96,7 @@ weft_status weft_recorder_open(weft_publisher *publisher)
 
 void weft_recorder_close(weft_recorder *recorder)
 {
-    if (!recorder)
+    if (!recorder || recorder->given_up)
         return;
     weft_blob_drop(recorder->attachment);
     weft_encoder_close(&recorder->encoder);
@@ -212,6 +212,7 @@ static void next_write(weft_recorder *recorder)
         return;
     }
     weft_blob *attachment = weft_blob_hold(update->attachment);
+    recorder->writing = update->target.number;
     weft_record record = {.recorder = recorder,
                           .base = update->base,
                           .target = update->target,
@@ -277,9 +278,10 @@ static weft_status anchor_write(weft_recorder *recorder, const weft_version *ver
     weft_record record = {
         .recorder = recorder, .target = *version, .order = order, .attachment = held, .beside = meanwhile};
     const uint64_t begun_ns = weft_clock_ns();
+    recorder->writing = version->number;
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_record_anchor(&record);
-    if (status == WEFT_OK) {
+    if (status == WEFT_OK && go_on(recorder, 0, 0) == WEFT_OK) {
         weft_log(WEFT_LOG_INFO, "store: anchor of version %llu in %.1f s", (ull)record.target.number,
                  1e-3 * weft_clock_ms(begun_ns, weft_clock_ns()));
         trim(recorder);
@@ -298,7 +300,7 @@ static weft_status anchor_write(weft_recorder *recorder, const weft_version *ver
 }
 
 /* Removes the updates that were written after a version whose anchor failed, because nothing leads there. */
-static void stray_remove(weft_recorder *recorder, const weft_version *version)
+static weft_status stray_remove(weft_recorder *recorder, const weft_version *version)
 {
     weft_store *store = recorder->store;
     weft_status status = WEFT_OK;
@@ -310,10 +312,7 @@ static void stray_remove(weft_recorder *recorder, const weft_version *version)
         weft_store_name_put(&v->files[WEFT_STORE_UPDATE].item.name, name);
         status = store->port->remove(store->place, name);
     }
-    if (status == WEFT_OK)
-        status = weft_store_load(store);
-    if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "store: updates that nothing leads to stay: %s", weft_last_error());
+    return status == WEFT_OK ? weft_store_load(store) : status;
 }
 
 /* Finds the first version that was not dealt with and that the shadow can still be taken back to; the newest if that
@@ -359,8 +358,11 @@ static void begin_anew(weft_recorder *recorder)
     stats->recorded = recorded;
     if (!recorder->overtaken)
         rest(recorder);
+    if (recorder->given_up)
+        return;
     pthread_mutex_unlock(&publisher->session->lock);
-    stray_remove(recorder, &version);
+    if (stray_remove(recorder, &version) != WEFT_OK)
+        weft_log(WEFT_LOG_WARN, "store: updates that nothing leads to stay: %s", weft_last_error());
     pthread_mutex_lock(&publisher->session->lock);
 }
 
@@ -372,6 +374,7 @@ static void origin_link(weft_recorder *recorder)
     record.same = recorder->bound;
     record.attachment = recorder->attachment;
     recorder->origin = (weft_version){0};
+    recorder->writing = recorder->last.number;
     pthread_mutex_unlock(&session->lock);
     const weft_status status = weft_record_update(&record);
     pthread_mutex_lock(&session->lock);
@@ -423,18 +426,6 @@ static void wait(weft_recorder *recorder)
         pthread_cond_wait(&recorder->wake, lock);
 }
 
-static void tell_left(weft_recorder *recorder)
-{
-    weft_stats_info *stats = &recorder->publisher->session->stats;
-    const uint64_t newest = recorder->publisher->newest.order;
-    if (recorder->next <= newest)
-        stats->unrecorded += newest + 1 - recorder->next;
-    if (recorder->next <= newest || !recorder->linked)
-        weft_log(WEFT_LOG_WARN,
-                 "store: version %llu, the last one published, is not there; raise [session] close_deadline",
-                 (ull)recorder->publisher->newest.version.number);
-}
-
 static void *run(void *argument)
 {
     weft_recorder *recorder = argument;
@@ -449,7 +440,8 @@ static void *run(void *argument)
             break;
         wait(recorder);
     }
-    tell_left(recorder);
+    if (!recorder->given_up)
+        weft_recorder_tell_left(recorder);
     recorder->done = true;
     pthread_cond_signal(&recorder->gone);
     pthread_mutex_unlock(&session->lock);
@@ -497,23 +489,4 @@ void weft_recorder_hear(weft_recorder *recorder)
 {
     if (recorder)
         pthread_cond_signal(&recorder->wake);
-}
-
-void weft_recorder_stop(weft_recorder *recorder, uint64_t deadline_ns)
-{
-    if (!recorder || !recorder->running)
-        return;
-    weft_session *session = recorder->publisher->session;
-    const struct timespec t = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
-    pthread_mutex_lock(&session->lock);
-    recorder->ending = true;
-    recorder->retry_ns = recorder->anchor_ns = 0; /* what failed may go now */
-    pthread_cond_signal(&recorder->wake);
-    while (!recorder->done && weft_clock_ns() < deadline_ns)
-        pthread_cond_timedwait(&recorder->gone, &session->lock, &t);
-    recorder->broken = true;
-    weft_session_changed(session); /* the thread may wait for a publish to be done with the shadow */
-    pthread_mutex_unlock(&session->lock);
-    weft_store_end(recorder->store);
-    pthread_join(recorder->thread, NULL);
 }

@@ -3,7 +3,11 @@
  * A thread of lower priority follows the journal, and takes the session's lock for moments, to copy a frame. The
  * journal keeps nothing for it: a version that went before it was written is a gap, and so is one that the disk did not
  * take. An anchor of a later version closes a gap. Anchors are rebuilt from the shadow, while later versions are
- * published and written. */
+ * published and written.
+ *
+ * A disk may hang, and no call of the system can be broken off then. So a thread that does not come back at the end is
+ * given up. When it comes back at last, it finds `broken` and touches the recorder and the session alone, because
+ * weft_record_enter and the rebuilder stand before all that is the publisher's. Both stay until the process ends. */
 #ifndef WEFT_CORE_RECORDER_H
 #define WEFT_CORE_RECORDER_H
 
@@ -19,10 +23,13 @@ typedef struct weft_recorder {
     pthread_cond_t gone; /* with the session's lock: the thread has done what it can */
 
     /* Under the lock. */
-    bool running; /* the thread was started */
-    bool ending;  /* the session closes: what is left to write may be written still */
-    bool broken;  /* nothing more is written */
-    bool done;    /* the thread is at its end */
+    bool running;                /* the thread was started */
+    bool ending;                 /* the session closes: what is left to write may be written still */
+    bool broken;                 /* nothing more is written */
+    bool done;                   /* the thread is at its end */
+    bool given_up;               /* the thread did not come to its end */
+    uint64_t writing;            /* number of the version that the thread writes */
+    struct weft_recorder *later; /* the recorder that was given up before this one */
 
     /* The thread's own, from its start on. */
     uint64_t next;               /* order of the first version that was not dealt with */
@@ -49,16 +56,25 @@ typedef struct weft_recorder {
  * not later than all of the store. Errors: WEFT_E_CONFIG (a given run that is older than the store's last, or slices
  * without a section [source.R] for each source), those of weft_store_open, WEFT_E_MEMORY. */
 weft_status weft_recorder_open(weft_publisher *publisher);
+/* Gives the recorder back, unless its thread was given up. */
+void weft_recorder_close(weft_recorder *recorder);
 /* Starts the thread, when weights are bound. Under the lock. Errors: WEFT_E_STATE (the store has that version, with
  * other bits), WEFT_E_SYSTEM. */
 weft_status weft_recorder_start(weft_recorder *recorder);
 /* Tells that there is a version, which is final. Under the lock. */
 void weft_recorder_hear(weft_recorder *recorder);
-/* Ends the thread. Until the deadline the thread writes what is left. Not under the lock. */
-void weft_recorder_stop(weft_recorder *recorder, uint64_t deadline_ns);
-void weft_recorder_close(weft_recorder *recorder);
 /* Returns the bytes of memory that a recorder takes, if all of them were touched. */
 uint64_t weft_recorder_need(const weft_layout *layout);
+
+/* ---- recorder_stop.c */
+
+/* Ends the thread. Until the deadline the thread writes what is left. A thread that does not end then, nor within
+ * `grace_ms`, is given up. Not under the lock. */
+void weft_recorder_stop(weft_recorder *recorder, uint64_t deadline_ns, uint64_t grace_ms);
+/* Tells of the versions that are left to write, at the end. Under the lock. */
+void weft_recorder_tell_left(weft_recorder *recorder);
+/* Tells whether the thread was given up: then the recorder, its publisher and its session stay as memory. */
+bool weft_recorder_is_given_up(const weft_recorder *recorder);
 
 /* ---- record.c: the files; on the thread, without the lock */
 
@@ -74,6 +90,9 @@ typedef struct weft_record {
     void (*beside)(weft_recorder *recorder); /* called now and then while an anchor is written */
 } weft_record;
 
+/* Takes the session's lock. Errors: WEFT_AGAIN, without the lock (broken off, and what the publisher has may be gone).
+ */
+weft_status weft_record_enter(const weft_record *record);
 /* Writes the update of a version. Errors: WEFT_E_BUDGET (the journal gave it up), WEFT_AGAIN (broken off), those of
  * weft_store_file_put. */
 weft_status weft_record_update(weft_record *record);

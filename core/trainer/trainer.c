@@ -29,6 +29,9 @@
 
 #define LANES      (8u * WEFT_SITE_RAILS)
 #define PEER_LINES 32u /* lines at once about one peer, before they are limited */
+#define GRACE_MS                                                                                                       \
+    2000u /* beyond close_deadline, at most: a server's request ends within a second, a disk's need not                \
+           */
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
@@ -192,13 +195,17 @@ static weft_status open_publisher(weft_publisher *publisher)
     return status == WEFT_OK && site->trainer.store[0] ? weft_recorder_open(publisher) : status;
 }
 
+/* Under the lock, because a recorder's thread that was given up may come back now. */
 static void close_publisher(weft_publisher *publisher)
 {
+    pthread_mutex_t *lock = &publisher->session->lock;
     weft_recorder_close(publisher->recorder);
+    pthread_mutex_lock(lock);
     weft_publish_close(publisher);
     weft_bridge_close(&publisher->bridge);
     weft_history_close(&publisher->history);
     weft_journal_close(&publisher->journal);
+    pthread_mutex_unlock(lock);
 }
 
 static weft_status open_parts(weft_trainer *trainer)
@@ -242,12 +249,17 @@ static void close_peers(weft_peer_table *peers)
 
 static void give_back(weft_trainer *trainer)
 {
+    const bool stays = weft_recorder_is_given_up(trainer->publisher.recorder);
     close_outlets(&trainer->outlets); /* first, because their regions are the memory of the parts below */
     close_peers(&trainer->peers);
     weft_mem_give(trainer->door.layout_bytes);
     close_buffers(&trainer->buffers);
     close_publisher(&trainer->publisher);
     weft_control_unlisten(trainer->door.listen_fd);
+    if (stays) {
+        weft_session_retire(trainer->session);
+        return;
+    }
     weft_session_unmake(trainer->session);
     weft_mem_give(trainer);
 }
@@ -278,8 +290,9 @@ static bool flush_all(weft_peer_table *peers)
 static void close_trainer(weft_session *session)
 {
     weft_trainer *trainer = session->trainer;
-    uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
-    weft_recorder_stop(trainer->publisher.recorder, deadline_ns);
+    const uint64_t deadline_ms = session->site->session.close_deadline_ms;
+    const uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
+    weft_recorder_stop(trainer->publisher.recorder, deadline_ns, deadline_ms < GRACE_MS ? deadline_ms : GRACE_MS);
     weft_bridge_stop(&trainer->publisher.bridge);
     weft_session_stop(session);
     weft_log_sink *before = weft_log_enter(&session->sink);

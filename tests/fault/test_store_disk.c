@@ -1,72 +1,7 @@
 /* A disk that fails at any file operation of a put: once, or for good as in a crash. What was in the store stays, no
  * half a file has a name, and the next put closes the gap. */
-#include <errno.h>
-
+#include "tests/support/disk.h"
 #include "tests/support/store_world.h"
-
-static long calls, fails_from, fails_until; /* operations from..until - 1 fail */
-
-static bool operation_fails(int reason)
-{
-    const long call = calls++;
-    errno = reason;
-    return call >= fails_from && call < fails_until;
-}
-
-ssize_t __real_write(int descriptor, const void *data, size_t bytes);
-ssize_t __wrap_write(int descriptor, const void *data, size_t bytes);
-int __wrap_fsync(int descriptor);
-int __real_mkdir(const char *path, mode_t mode);
-int __wrap_mkdir(const char *path, mode_t mode);
-int __real_renameat2(int from, const char *old, int to, const char *new, unsigned flags);
-int __wrap_renameat2(int from, const char *old, int to, const char *new, unsigned flags);
-int __real_unlink(const char *path);
-int __wrap_unlink(const char *path);
-
-/* A full disk takes a part of what it is given. */
-ssize_t __wrap_write(int descriptor, const void *data, size_t bytes)
-{
-    if (!operation_fails(ENOSPC))
-        return __real_write(descriptor, data, bytes);
-    if (bytes > 1 && __real_write(descriptor, data, bytes / 2) < 0)
-        return -1;
-    errno = ENOSPC;
-    return -1;
-}
-
-/* Nothing is brought to the disk, because no power fails here and the test would wait for the disk. */
-int __wrap_fsync(int descriptor)
-{
-    (void)descriptor;
-    return operation_fails(EIO) ? -1 : 0;
-}
-
-int __wrap_mkdir(const char *path, mode_t mode)
-{
-    return operation_fails(ENOSPC) ? -1 : __real_mkdir(path, mode);
-}
-
-int __wrap_renameat2(int from, const char *old, int to, const char *new, unsigned flags)
-{
-    return operation_fails(EIO) ? -1 : __real_renameat2(from, old, to, new, flags);
-}
-
-int __wrap_unlink(const char *path)
-{
-    return operation_fails(EROFS) ? -1 : __real_unlink(path);
-}
-
-static void disk_is_well(void)
-{
-    fails_from = fails_until = -1;
-}
-
-static void disk_fails(long from, long until)
-{
-    calls = 0;
-    fails_from = from;
-    fails_until = until;
-}
 
 static uint64_t faults(const world *w)
 {
@@ -159,6 +94,5 @@ int main(void)
         cmocka_unit_test(test_the_disk_fails_for_good),
         cmocka_unit_test(test_a_removal_stops_anywhere),
     };
-    disk_is_well();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
