@@ -82,7 +82,7 @@ void weft_alone_last(const weft_alone *alone, const char *call);
 
 /* Has the rest of the block be a call of a handle. */
 #define WEFT_ALONE(handle, call)                                                                                       \
-    __attribute__((cleanup(weft_alone_end))) weft_alone_call alone_##handle =                                          \
+    __attribute__((unused, cleanup(weft_alone_end))) weft_alone_call alone_##handle =                                  \
         WEFT_ALONE_LOOKS ? weft_alone_begin(&(handle)->alone_in, call) : (weft_alone_call)                             \
     {                                                                                                                  \
         NULL                                                                                                           \
