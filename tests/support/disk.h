@@ -19,6 +19,7 @@ typedef struct disk {
     long from, until; /* operations from..until - 1 fail */
     long hangs;       /* this operation hangs until the disk is let go; -1: none. Those of the owner do not count */
     pthread_t owner;  /* who gave these rules */
+    bool naming;      /* what hung gives a file its name */
     bool hanging, released; /* somebody hangs there now; the disk goes on */
 } disk;
 
@@ -68,13 +69,14 @@ static inline bool disk_is_hanging(void)
 }
 
 /* Returns true if the operation is to fail; before that, it may hang. */
-static bool operation_fails(int reason)
+static bool operation_goes(int reason, bool naming)
 {
     pthread_mutex_lock(&the_disk.lock);
     const bool counts = the_disk.hangs < 0 || !pthread_equal(the_disk.owner, pthread_self());
     const long call = counts ? the_disk.calls++ : -2;
     if (counts && call == the_disk.hangs) {
         the_disk.hanging = true;
+        the_disk.naming = naming;
         pthread_cond_broadcast(&the_disk.moved);
         while (!the_disk.released)
             pthread_cond_wait(&the_disk.moved, &the_disk.lock);
@@ -84,6 +86,11 @@ static bool operation_fails(int reason)
     pthread_mutex_unlock(&the_disk.lock);
     errno = reason;
     return fails;
+}
+
+static bool operation_fails(int reason)
+{
+    return operation_goes(reason, false);
 }
 
 ssize_t __real_write(int descriptor, const void *data, size_t bytes);
@@ -123,7 +130,7 @@ int __wrap_mkdir(const char *path, mode_t mode)
 
 int __wrap_renameat2(int from, const char *old, int to, const char *new, unsigned flags)
 {
-    return operation_fails(EIO) ? -1 : __real_renameat2(from, old, to, new, flags);
+    return operation_goes(EIO, true) ? -1 : __real_renameat2(from, old, to, new, flags);
 }
 
 int __wrap_unlink(const char *path)
