@@ -106,11 +106,18 @@ static void trainer_again(fleet *f, uint64_t number, bool other)
     fleet_start_trainer(f, NULL);
 }
 
-/* Breaks the connection, of which both ends know each other. */
+/* Breaks a connection between two ends that know each other. */
+static void cut_of(weft_session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    shutdown(session->rollout->joining.control.fd, SHUT_RDWR);
+    pthread_mutex_unlock(&session->lock);
+    hear(session, WEFT_EVENT_LOST);
+}
+
 static void cut(fleet *f)
 {
-    shutdown(session_of(f)->rollout->joining.control.fd, SHUT_RDWR);
-    hear(session_of(f), WEFT_EVENT_LOST);
+    cut_of(session_of(f));
 }
 
 static void await_joined(fleet *f)
@@ -260,8 +267,7 @@ static void a_staged_snapshot(void **state)
     fleet_join(f, 1, FLEET_EMPTY);
     weft_session *second = f->rollouts[1].session;
     await_staged(second, f->newest);
-    shutdown(second->rollout->joining.control.fd, SHUT_RDWR);
-    hear(second, WEFT_EVENT_LOST);
+    cut_of(second);
     hear(second, WEFT_EVENT_JOINED);
     await_staged(second, f->newest);
     fleet_publish(f, 50);
