@@ -38,7 +38,8 @@ weft_wish_answer weft_wish_look(weft_publisher *publisher, const weft_peer *peer
 /* The peer was sent a version that it did not name, by a snapshot or a repair. A wish for an earlier one is answered by
  * that, and so is not passed over. */
 void weft_wish_overtake(weft_wish *wish, const weft_version *version);
-/* The peer was sent bits that have no label yet. The newest version brings one, so that is wanted, if no later one is. */
+/* The peer was sent bits that have no label yet. The newest version brings one, so that is wanted, if no later one is.
+ */
 void weft_wish_renew(weft_wish *wish, uint64_t newest);
 /* Returns true if two peers want the same version, so that one may follow the other. */
 bool weft_wish_equal(const weft_wish *a, const weft_wish *b);
