@@ -479,8 +479,8 @@ WEFT_API weft_status weft_unbind(weft_session *session);
  *
  * The weights stay as they are. NULL is allowed.
  *
- * Blocks: at most the site's close_deadline, and as long again, two seconds at most, where the thread that writes into a
- * store does not end. A thread that its disk does not let go then is given up: a warning says how much memory stays
+ * Blocks: at most the site's close_deadline, and as long again, two seconds at most, where the thread that writes into
+ * a store does not end. A thread that its disk does not let go then is given up: a warning says how much memory stays
  * until the process ends. Without a log callback the call also waits for the last lines on standard error. That takes
  * half a second if nobody reads, and two seconds if the reader is slow.
  * Errors: WEFT_E_STATE (another call of the session is running, or this is a forked child and the session is its
