@@ -1,7 +1,9 @@
 """Every wait ends by Ctrl-C, by interrupt() and with its task; sessions outlive neither fork nor interpreter."""
 
 import asyncio
+import concurrent.futures
 import contextlib
+import dis
 import gc
 import os
 import signal
@@ -18,7 +20,7 @@ import numpy as np
 import support
 import weft_fabric as weft
 from support import BOUND, change, pair, quiet, site, take, weights
-from weft_fabric import _aside, _library, _session, _wait
+from weft_fabric import _aside, _handle, _library, _session, _wait
 
 SOON = 20.0  # seconds: far more than a slice, far less than any of the waits
 
@@ -34,7 +36,57 @@ def ctrl_c(after=0.3):
         timer.cancel()
 
 
+def cut(call, handle, at):
+    """Makes a call with a handle, and has Ctrl-C end it at one of the places in _handle.py where Python looks for
+    signals; whether there are so many."""
+    names, left = {}, [at]  # of a frame: the instruction before
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename != _handle.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            before = names.get(frame, "")
+            names[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            left[0] -= before == "RESUME" or before.startswith("CALL")
+            if left[0] < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call(handle)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return left[0] < 0
+
+
 class CtrlC(unittest.TestCase):
+    def test_a_call_that_is_cut_at_its_edges(self):
+        """Whatever Ctrl-C cut, no call is left under way, and others use the handle and close it."""
+
+        def plain(handle):
+            with handle:
+                pass
+
+        def by_stack(handle):
+            with contextlib.ExitStack() as calls:
+                calls.enter_context(handle)
+
+        for use in (plain, by_stack):
+            handles, given = [], []  # none is collected while another is cut
+            while not handles or was_cut:
+                handles.append(_handle.Handle(1, "the handle", given.append))
+                was_cut = cut(use, handles[-1], len(handles) - 1)
+                with concurrent.futures.ThreadPoolExecutor(1) as other:
+                    other.submit(use, handles[-1]).result()
+                handles[-1].close()
+            self.assertGreater(len(handles), 5)
+            self.assertEqual(len(given), len(handles))
+
     def ends(self, wait):
         start = time.monotonic()
         with self.assertRaises(KeyboardInterrupt), ctrl_c():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 import weakref
-from collections import Counter
+from types import FrameType
 from typing import Any, Callable
 
 from ._library import check, failure, lib
@@ -25,6 +26,21 @@ def _stay() -> None:
         threading.Event().wait()
 
 
+def _caller() -> FrameType:
+    """The frame that has `with handle`, of its own or by an ExitStack."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename == contextlib.__file__:
+        frame = frame.f_back
+    return frame or sys._getframe(1)
+
+
+def _runs(frame: FrameType, newest: FrameType | None) -> bool:
+    """Whether a frame is on the stack whose newest frame is given."""
+    while newest is not None and newest is not frame:
+        newest = newest.f_back
+    return newest is frame
+
+
 class Handle:
     """What C gave, in the one process that asked for it: `with handle as pointer:` keeps it open during a call. `end`
     gives it back. `alone`: one call at a time, of whatever thread."""
@@ -36,7 +52,7 @@ class Handle:
         self._alone = alone
         self._process = os.getpid()
         self._lock = threading.RLock()  # a handler of a signal may interrupt() on the thread that has it
-        self._users: Counter[int] = Counter()  # calls that run, by thread
+        self._users: list[tuple[int, FrameType]] = []  # calls that run: the thread, and the frame that calls
         self._idle = threading.Condition(self._lock)
         self._closed = False
 
@@ -64,22 +80,29 @@ class Handle:
             self._check_open()
             if self._alone and not self._is_free():
                 raise failure(lib.WEFT_E_STATE, f"{self._what}: a call on another thread is running; {_ONE}")
-            self._users[threading.get_ident()] += 1
+            self._users.append((threading.get_ident(), _caller()))
         return self._pointer
 
     def __exit__(self, *error: Any) -> None:
         with self._lock:
-            me = threading.get_ident()
-            self._users[me] -= 1
-            if not self._users[me]:
-                del self._users[me]
-                self._idle.notify_all()
+            for user in reversed(self._users):
+                if user[0] == threading.get_ident():
+                    self._users.remove(user)
+                    break
+            self._idle.notify_all()
         _stay()
 
+    def _forget_cut(self) -> None:
+        """Drops calls whose frame runs no more: Ctrl-C cut them before __exit__, and nothing else ends them."""
+        if self._users:
+            newest = sys._current_frames()
+            self._users = [user for user in self._users if _runs(user[1], newest.get(user[0]))]
+
     def _is_free(self) -> bool:
-        """Whether no other thread is in a call. Ctrl-C may have cut the end of one of this thread's calls; one that
-        does run, because a callback closes the session, is C's to refuse."""
-        return all(thread == threading.get_ident() for thread in self._users)
+        """Whether no other thread is in a call. One of this thread's runs where a callback closes the session, and is
+        C's to refuse."""
+        self._forget_cut()
+        return all(thread == threading.get_ident() for thread, _ in self._users)
 
     def close(self, patience: float = 0.0) -> None:
         """Gives the handle back, once. Waits so long for calls on other threads to end, and raises if they do not."""
