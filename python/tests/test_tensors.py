@@ -204,9 +204,9 @@ class Bound(unittest.TestCase):
 
     def test_an_array_that_lost_its_memory_is_not_read(self):
         """numpy's own check is off, by refcheck=False, as for code under a debugger."""
-        for whole in (False, True):  # the array, or the one that it is a view of
+        for of in (lambda x: x, lambda x: x[:], memoryview, lambda x: np.asarray(memoryview(x))):  # what has its memory
             owner = np.ones(1 << 16, np.float32)
-            tensor = owner[:] if whole else owner
+            tensor = of(owner)
             with weft.Trainer(site(), {"w": tensor}, log=quiet) as trainer:
                 owner.resize(1 << 8, refcheck=False)
                 with self.assertRaisesRegex(weft.TensorError, "'w': its memory is gone since bind; bind the tensors"):
@@ -216,11 +216,12 @@ class Bound(unittest.TestCase):
                 trainer.publish(2)
 
     def test_an_array_that_weft_writes_is_not_resized(self):
-        owner = np.zeros(1 << 16, np.float32)
-        with weft.Rollout(site(), "a", {"w": owner[:]}, log=quiet) as rollout:
-            self.assertRaises(ValueError, owner.resize, 1 << 8, refcheck=False)
-            rollout.unbind()
-            owner.resize(1 << 8, refcheck=False)
+        for of in (lambda x: x[:], memoryview):
+            owner = np.zeros(1 << 16, np.float32)
+            with weft.Rollout(site(), "a", {"w": of(owner)}, log=quiet) as rollout:
+                self.assertRaises(ValueError, owner.resize, 1 << 8, refcheck=False)
+                rollout.unbind()
+                owner.resize(1 << 8, refcheck=False)
 
     def test_a_mapped_file_that_is_cut_is_not_read(self):
         count = 3 << 12

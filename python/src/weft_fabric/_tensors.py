@@ -150,10 +150,10 @@ def _check_file(name: str, x: Any) -> tuple[mmap.mmap, int] | None:
     return mapped
 
 
-def _owner(x: np.ndarray) -> Any:
+def _owner(x: Any) -> Any:
     """What has an array's memory: the array, the one that it is a view of, or another maker's object."""
-    while isinstance(x, np.ndarray) and x.base is not None:
-        x = x.base
+    while isinstance(x, memoryview) or (isinstance(x, np.ndarray) and x.base is not None):
+        x = x.obj if isinstance(x, memoryview) else x.base
     return x
 
 
@@ -239,15 +239,16 @@ def _of_buffer(name: str, x: Any) -> View:
     view = memoryview(x)
     if not view.c_contiguous:
         raise _not_contiguous(name, view.shape, view.strides)
-    _check_file(name, view)
     try:
-        dtype = np.asarray(view).dtype
+        array = np.asarray(view)
     except ValueError:
         raise TensorError(
             name, f"its buffer has elements of format '{view.format}', for which weft has no dtype"
         ) from None
-    held = ffi.from_buffer(view)  # keeps the exporter from moving its memory
-    return View(_dtype(name, dtype), view.shape or (), int(ffi.cast("uintptr_t", held)), held, readonly=view.readonly)
+    held = ffi.from_buffer(view)  # keeps the exporter from moving its memory, but for an array of numpy
+    keep = held, weakref.ref(owner) if isinstance(owner := _owner(view), np.ndarray) else None
+    address, pointer = int(ffi.cast("uintptr_t", held)), _Array(name, array)
+    return View(_dtype(name, array.dtype), view.shape or (), address, keep, readonly=view.readonly, pointer=pointer)
 
 
 # ---- any
