@@ -105,7 +105,7 @@ static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint
     weft_scope scope = weft_status_scope(notice.status);
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
-    const bool unheard = notice.status == WEFT_E_PROTOCOL || notice.status == WEFT_E_CORRUPT; /* and not unwanted */
+    const bool unheard = notice.status == WEFT_E_PROTOCOL; /* and not unwanted */
     if (unheard && !joining->control.guard && doubts(joining, notice.status))
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer refuses, and is asked once more: %s", notice.text);
     joining->refusal = notice.status;
