@@ -1102,8 +1102,8 @@ typedef struct weft_store_options {
 WEFT_API weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store);
 /* Closes a store. NULL is allowed. */
 WEFT_API void weft_store_close(weft_store *store);
-/* Looks for what others wrote since. A file that was found damaged is looked at again. Errors: WEFT_E_FILE,
- * WEFT_E_MEMORY. */
+/* Looks for what others wrote since. A file that was found damaged is looked at again. After an error the versions of
+ * before are still there. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
 WEFT_API weft_status weft_store_refresh(weft_store *store);
 /* Refreshes the store until it has other files than before, or the time is over.
  *

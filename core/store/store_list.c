@@ -207,24 +207,37 @@ void weft_store_versions_give(weft_store_version *versions, uint64_t count)
     weft_mem_give(versions);
 }
 
-/* Takes over what was read of files that are as they were, because nothing is overwritten. */
-static void known_take(weft_store *before, weft_store *store)
+/* Takes over what was read of files that are as they were, because nothing is overwritten. Both listings have the sums
+ * until one goes. */
+static void known_take(const weft_store *before, weft_store *store)
 {
     for (uint64_t i = 0; i < store->count; i++) {
         weft_store_version *v = &store->versions[i];
         const uint64_t found = weft_store_find(before, v->version.run, v->version.number);
         for (int kind = 0; kind < WEFT_STORE_KINDS && found != WEFT_STORE_NONE; kind++) {
-            weft_store_file *known = &before->versions[found].files[kind];
+            const weft_store_file *known = &before->versions[found].files[kind];
             if (known->read && known->status == WEFT_OK && known->item.bytes == v->files[kind].item.bytes &&
-                known->item.time_s == v->files[kind].item.time_s) {
+                known->item.time_s == v->files[kind].item.time_s)
                 v->files[kind] = *known;
-                known->sums = NULL;
-            }
         }
     }
 }
 
-/* Takes the files of one source. */
+/* Gives back the listing that goes, without the sums that the one that stays has too. */
+static void listing_give(const weft_store *stays, weft_store *goes)
+{
+    for (uint64_t i = 0; i < goes->count; i++) {
+        weft_store_version *v = &goes->versions[i];
+        const uint64_t found = weft_store_find(stays, v->version.run, v->version.number);
+        for (int kind = 0; kind < WEFT_STORE_KINDS && found != WEFT_STORE_NONE; kind++)
+            if (v->files[kind].sums == stays->versions[found].files[kind].sums)
+                v->files[kind].sums = NULL;
+    }
+    weft_store_versions_give(goes->versions, goes->count);
+}
+
+/* Takes the files of one source. If some cannot be read now, the listing before stays, because half of one tells wrong
+ * ways. */
 static weft_status items_take(weft_store *store, const weft_store_item *items, uint64_t count)
 {
     weft_store before = *store;
@@ -232,10 +245,15 @@ static weft_status items_take(weft_store *store, const weft_store_item *items, u
     if (status != WEFT_OK)
         return status;
     known_take(&before, store);
-    weft_store_versions_give(before.versions, before.count);
     status = weft_store_abreast(store, ends_read);
     for (uint64_t i = 0; status == WEFT_OK && i < store->count; i++)
         status = version_read(store, &store->versions[i]);
+    if (status == WEFT_OK) {
+        listing_give(store, &before);
+        return WEFT_OK;
+    }
+    listing_give(&before, store);
+    *store = before;
     return status;
 }
 

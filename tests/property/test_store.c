@@ -2,6 +2,7 @@
  * nothing is overwritten; what is removed leaves a store that is whole. */
 #include <time.h>
 
+#include "base/status.h"
 #include "tests/support/store_world.h"
 
 #define COUNT_OF(w) listed((w), NULL)
@@ -420,6 +421,45 @@ static void test_bounds_of_bytes_and_age(void **state)
     world_close(&w);
 }
 
+static weft_status open_fails(void *user, const char *name, weft_update_file **update)
+{
+    (void)user;
+    (void)name;
+    (void)update;
+    return weft_fail_quiet(WEFT_E_TIMEOUT, "the server is away");
+}
+
+/* What was listed can still be had, after a look at a place that does not serve. */
+static void test_a_look_that_fails_leaves_the_listing(void **state)
+{
+    (void)state;
+    world w;
+    weft_store *writer, *reader = NULL;
+    weft_store_entry entries[VERSIONS + 1];
+    world_open(&w, 64);
+    world_fill(&w, 4);
+    assert_int_equal(weft_store_open(w.folder, NULL, &reader), WEFT_OK);
+    chain_step(&w.c, 50, "fast");
+    assert_int_equal(put(&w, 4), WEFT_OK);
+    writer = w.store;
+    w.store = reader;
+    const weft_store_port *port = reader->port;
+    weft_store_port away = *port;
+    away.open = open_fails;
+    reader->port = &away;
+    assert_int_equal(weft_store_refresh(reader), WEFT_E_FILE);
+    reader->port = port;
+    assert_int_equal(listed(&w, entries), 4);
+    for (uint32_t v = 0; v < 4; v++)
+        assert_true(entries[v].reachable && !entries[v].damaged);
+    for (uint32_t v = 4; v-- > 0;)
+        moves(&w, v, NULL);
+    assert_int_equal(weft_store_refresh(reader), WEFT_OK);
+    moves(&w, 4, NULL);
+    weft_store_close(writer);
+    world_close(&w);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -467,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_foreign_files_are_left_alone),
         cmocka_unit_test(test_what_stays_can_be_read),
         cmocka_unit_test(test_bounds_of_bytes_and_age),
+        cmocka_unit_test(test_a_look_that_fails_leaves_the_listing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
