@@ -68,8 +68,10 @@ typedef struct walk {
     weft_status (*seen)(struct walk *walk, const char *name, const struct stat *facts);
     weft_store_items *items;
     uint64_t time_s;
-    weft_store_watch *watch;            /* is shown what the walk finds; NULL: nothing waits for the place */
-    bool files, unfinished;             /* what the folder NUMBER that was listed last has */
+    weft_store_watch *watch; /* is shown what the walk finds; NULL: nothing waits for the place */
+    uint64_t wrote;          /* sources that have a file in the folder NUMBER that was listed last, as bits */
+    uint32_t sources;        /* sources that are to have one there; 0: nobody has */
+    bool unfinished;         /* that folder has an unfinished file */
     char last[2 * WEFT_STORE_NAME_MAX]; /* the last folder NUMBER of the RUN that is walked; "": none to look at */
     uint64_t last_times;
 } walk;
@@ -131,11 +133,17 @@ static weft_status entries_walk(walk *w, const char *within, const char *path, D
     return status;
 }
 
-/* Has a folder be looked at whose new entries inotify may not tell: the place, a RUN, and in it the last NUMBER and
- * each that somebody writes in. */
+/* Tells whether all sources have a file in the folder NUMBER that was listed last. */
+static bool all_wrote(const walk *w)
+{
+    return w->sources && w->wrote == UINT64_MAX >> (64 - w->sources);
+}
+
+/* Has a folder be looked at whose new entries inotify may not tell: the place, a RUN, and in it the last NUMBER, each
+ * that somebody writes in, and each that a source which is behind has yet to write in. */
 static void folder_mark(walk *w, const char *within, const char *path, uint64_t times, unsigned depth)
 {
-    if (depth < DEPTH - 1 || !w->files || w->unfinished)
+    if (depth < DEPTH - 1 || !all_wrote(w) || w->unfinished)
         weft_store_watch_mark(w->watch, path, times);
     else if (strcmp(within, w->last) > 0) {
         snprintf(w->last, sizeof w->last, "%s", within);
@@ -160,7 +168,8 @@ static weft_status walk_into(walk *w, const char *within, unsigned depth)
         return WEFT_E_MEMORY;
     DIR *listed = opendir(path);
     uint64_t times = 0;
-    w->files = w->unfinished = false;
+    w->wrote = w->sources = 0;
+    w->unfinished = false;
     /* Before the listing, so that nothing comes between them. */
     const bool told = !listed || !w->watch || weft_store_watch_folder(w->watch, path, dirfd(listed), &times);
     weft_status status = listed ? entries_walk(w, within, path, listed, depth) : listing_fails(path);
@@ -192,7 +201,8 @@ static weft_status item_seen(walk *w, const char *name, const struct stat *facts
     if (w->watch)
         weft_store_watch_file(w->watch, facts);
     if (S_ISREG(facts->st_mode) && weft_store_name_get(name, &item.name)) {
-        w->files = true;
+        w->sources = item.name.sources;
+        w->wrote |= UINT64_C(1) << item.name.source;
         return weft_store_items_add(w->items, &item);
     }
     const bool unfinished = is_unfinished(name);

@@ -127,12 +127,17 @@ static weft_status some_bytes(void *user, const weft_sink *sink)
     return sink->write(sink->user, "bits", 4);
 }
 
-static void file_put(uint64_t number, weft_store_kind kind)
+static void source_put(uint64_t number, weft_store_kind kind, uint32_t source, uint32_t sources)
 {
-    const weft_store_name name = {.run = 7, .number = number, .kind = kind, .source = 0, .sources = 1};
+    const weft_store_name name = {.run = 7, .number = number, .kind = kind, .source = source, .sources = sources};
     char text[WEFT_STORE_NAME_MAX];
     weft_store_name_put(&name, text);
     assert_int_equal(port->put(place, text, some_bytes, NULL), WEFT_OK);
+}
+
+static void file_put(uint64_t number, weft_store_kind kind)
+{
+    source_put(number, kind, 0, 1);
 }
 
 /* Looks at the place as a reader does, which shows each folder to the watch. */
@@ -265,6 +270,26 @@ static void a_file_that_is_begun_is_waited_for(void **state)
     assert_int_equal(weft_store_wait(store, 0), WEFT_OK);
 }
 
+/* Sources do not wait for each other: one may be versions behind, in folders that are not the last. */
+static void a_source_that_is_behind_is_waited_for(void **state)
+{
+    unsigned folders, times;
+    (void)state;
+    silent = true;
+    weft_clock_own = &own_clock;
+    for (uint64_t number = 1; number <= 5; number++)
+        source_put(number, WEFT_STORE_UPDATE, 1, 2);
+    news_come();
+    for (uint64_t number = 1; number <= 5; number++) {
+        tick();
+        source_put(number, WEFT_STORE_UPDATE, 0, 2);
+        news_come();
+    }
+    quiet_looks(&folders, &times);
+    assert_int_equal(folders, 0);
+    assert_int_equal(times, 3 * LOOKS); /* none of those that all sources wrote */
+}
+
 /* A file that grows under its name is no writer's of weft, but a copy's. */
 static void a_file_that_grows_is_walked_until_it_rests(void **state)
 {
@@ -353,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unfinished_files_stir_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(where_inotify_is_silent_times_tell, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_begun_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_source_that_is_behind_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_grows_is_walked_until_it_rests, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_is_listed_once_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(a_look_that_failed_is_made_again, setup, teardown),
