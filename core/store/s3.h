@@ -24,6 +24,7 @@ typedef struct weft_s3_request {
     bool fresh;        /* only if there is no such object */
     uint64_t most;     /* bytes that are to come at most, beside the text of an error */
     const char *root;  /* element of XML that an answer of 200 is; NULL: it may be anything */
+    uint32_t work_s;   /* seconds that the server may need by itself, while it sends blanks; 0: nearly none */
 } weft_s3_request;
 
 /* The answer to a request. The caller gives the body back with weft_mem_give. */

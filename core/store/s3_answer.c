@@ -56,7 +56,7 @@ size_t weft_s3_body_take_bounded(char *data, size_t one, size_t count, void *use
 bool weft_s3_answer_is_late(weft_s3_answer *answer, uint64_t moved)
 {
     const uint64_t seconds = (weft_clock_ns() - answer->begun_ns) / (1000 * WEFT_NS_PER_MS);
-    answer->late = answer->late || seconds > PATIENCE_S + moved / SHARE;
+    answer->late = answer->late || seconds > PATIENCE_S + answer->asked->work_s + moved / SHARE;
     return answer->late;
 }
 

@@ -13,6 +13,7 @@
 #define PARTS_MOST 10000u
 #define PARTS_STEP 1000u /* after so many parts they grow */
 #define ID_MOST    1100u
+#define END_S      600u /* for an object out of its parts, which S3 says takes minutes */
 
 typedef struct writer {
     weft_s3 *s3;
@@ -169,8 +170,13 @@ static weft_status parts_end(writer *w)
     if (!list)
         return weft_fail(WEFT_E_MEMORY, "no memory for the parts of an object");
     snprintf(query, sizeof query, "uploadId=%s", w->upload);
-    const weft_s3_request request = {
-        .method = "POST", .name = w->name, .query = query, .body = list, .body_bytes = strlen(list), .fresh = w->fresh};
+    const weft_s3_request request = {.method = "POST",
+                                     .name = w->name,
+                                     .query = query,
+                                     .body = list,
+                                     .body_bytes = strlen(list),
+                                     .fresh = w->fresh,
+                                     .work_s = END_S};
     weft_status status = weft_s3_ask(w->s3, &request, &answer);
     const bool error = answer.bytes && strstr((const char *)answer.body, "<Error>");
     weft_mem_give(answer.body);

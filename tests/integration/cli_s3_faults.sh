@@ -13,11 +13,12 @@ mv "$work/s/model.safetensors" "$work/m/v0.safetensors"
 for v in 1 2 3; do
     python3 "$support/shard_models.py" step "$work/m/v$((v - 1)).safetensors" "$work/m/v$v.safetensors" $v || fail "no v$v"
 done
-for server in server drops; do
+for server in server drops blanks; do
     start $server python3 "$support/s3_server.py" "$work/$server.port" geheim
     await test -s "$work/$server.port"
 done
 url=http://127.0.0.1:$(cat "$work/server.port") drops=http://127.0.0.1:$(cat "$work/drops.port")
+blanks=http://127.0.0.1:$(cat "$work/blanks.port")
 export AWS_ACCESS_KEY_ID=ID AWS_SECRET_ACCESS_KEY=geheim AWS_ENDPOINT_URL=$url AWS_REGION=eu-central-1
 export HOME=$work AWS_EC2_METADATA_DISABLED=true
 unset AWS_SESSION_TOKEN AWS_ENDPOINT_URL_S3 AWS_PROFILE AWS_DEFAULT_PROFILE
@@ -37,6 +38,16 @@ if fabric_is_here tcp; then
     AWS_ENDPOINT_URL=$drops start trainer "$weft" trainer "$work/site.ini" --set trainer.store=s3://bucket/dripping \
         --model "$work/m/v0.safetensors" --follow "$work/in"
 fi
+
+echo "a server that works and says so by blanks is waited for: it makes an object of its parts"
+python3 - "$work/large.safetensors" <<'PYTHON' || fail "no large model"
+import json, os, struct, sys
+data = os.urandom(24 << 20)
+head = json.dumps({"w": {"dtype": "BF16", "shape": [len(data) // 2], "data_offsets": [0, len(data)]}}).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + data)
+PYTHON
+curl -sf -X PUT --data "blanks ?uploadId" "$blanks/always" || fail "no blanks"
+AWS_ENDPOINT_URL=$blanks start parts "$weft" put s3://bucket/parts "$work/large.safetensors"
 
 for v in 0 1 2; do run put 0 "$weft" put "$store" "$work/m/v$v.safetensors" --version $((120 + v)); done
 
@@ -109,6 +120,10 @@ json put "lines[0]['version'] == 123"
 run get 0 "$weft" get "$store" --version 123 -o "$work/out"
 same "$work/out" "$work/m/v3.safetensors"
 
+finish parts 0
+curl -sf "$blanks/counts" >"$work/counts"
+grep -q '"blanks": 1\b' "$work/counts" || fail "no blanks: $(cat "$work/counts")"
+interrupt blanks
 finish slow 2
 says slow 'dripping/.* takes too long: [0-9]+ bytes came in [0-9]+ s'
 if fabric_is_here tcp; then

@@ -13,6 +13,7 @@ again and compared. PUT /faults with words between blanks has the next requests 
     denied  403                             login   200 with a page of HTML, as a portal answers
     half    half of the body, of no length  endless a body of no length that goes on for 256 MiB
     drip    2 bytes a second
+    blanks  25 blanks before the body, one a second
     round   a page of a listing that is followed by itself
     empty   a page of a listing without names, which another one follows
 
@@ -69,9 +70,12 @@ class Server(http.server.BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         if fault not in ("half", "endless"):
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body) + (25 if fault == "blanks" else 0)))
         self.end_headers()
         self.close_connection = self.close_connection or fault != "fine"
+        for _ in range(25 if fault == "blanks" else 0):
+            self.wfile.write(b" ")
+            time.sleep(1)
         if fault == "drip":
             for at in range(0, len(body), 2):
                 self.wfile.write(body[at : at + 2])
