@@ -32,6 +32,7 @@ struct weft_s3 {
     char *bucket, *prefix;
     char region[64];
     atomic_bool ended;
+    atomic_uint asked_now; /* requests that are under way */
 
     pthread_mutex_t lock; /* of what follows */
     weft_s3_login login;
@@ -276,6 +277,8 @@ static CURLcode ask_once(weft_s3 *s3, const weft_s3_request *request, const char
 {
     weft_s3_answer_begin(answer, request);
     answer->ended = &s3->ended;
+    answer->asked_now = &s3->asked_now;
+    atomic_fetch_add(&s3->asked_now, 1);
     pthread_mutex_lock(&s3->lock);
     CURL *handle = s3->idle_count ? s3->idle[--s3->idle_count] : s3->lib->easy_init();
     struct curl_slist *headers = headers_make(s3, request);
@@ -284,6 +287,7 @@ static CURLcode ask_once(weft_s3 *s3, const weft_s3_request *request, const char
     *login = s3->logins;
     pthread_mutex_unlock(&s3->lock);
     const CURLcode code = handle ? s3->lib->easy_perform(handle) : CURLE_OUT_OF_MEMORY;
+    atomic_fetch_sub(&s3->asked_now, 1);
     answer->code = 0;
     if (handle) {
         s3->lib->easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &answer->code);

@@ -35,10 +35,12 @@ typedef struct weft_s3_answer {
     uint64_t total; /* bytes of the object, of which the body may be a range */
     char etag[80];  /* with its quotes */
     const weft_s3_request *asked;
-    const atomic_bool *ended; /* ends the request */
-    uint64_t most;            /* bytes that the body may have */
-    uint64_t begun_ns;        /* when the request was made last */
-    bool over, late;          /* it was broken off, because more came, or less than a second's share */
+    const atomic_bool *ended;     /* ends the request */
+    const atomic_uint *asked_now; /* requests that share the line with this one, itself too */
+    uint32_t abreast;             /* the most of them so far */
+    uint64_t most;                /* bytes that the body may have */
+    uint64_t begun_ns;            /* when the request was made last */
+    bool over, late;              /* it was broken off, because more came, or less than a second's share */
 } weft_s3_answer;
 
 /* Opens s3://BUCKET/PREFIX or gs://BUCKET/PREFIX, with the credentials, region and endpoint that the environment and
@@ -68,7 +70,7 @@ size_t weft_s3_body_take(char *data, size_t one, size_t count, void *answer);
 size_t weft_s3_body_take_bounded(char *data, size_t one, size_t count, void *answer);
 /* Takes what the headers of an answer announce. */
 size_t weft_s3_header_take(char *data, size_t one, size_t count, void *answer);
-/* Tells whether so many bytes, up and down, are too few for the time since the request. */
+/* Tells whether so many bytes, up and down, are too few for the time since the request, on a line that others share. */
 bool weft_s3_answer_is_late(weft_s3_answer *answer, uint64_t moved);
 /* Tells whether an answer of 200 is the element of XML that it is to be, with its end; and whether it begins so. */
 bool weft_s3_answer_is_whole(const weft_s3_answer *answer);

@@ -1,7 +1,6 @@
 /* s3_answer.c - what an object server answers: no more than was to come, and not slower than any line is. */
 #include "store/s3.h"
 
-#ifndef WEFT_NO_S3
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@ void weft_s3_answer_begin(weft_s3_answer *answer, const weft_s3_request *request
     answer->etag[0] = 0;
     answer->most = request->most + TEXT_MOST;
     answer->over = answer->late = false;
+    answer->abreast = 1;
     answer->begun_ns = weft_clock_ns();
 }
 
@@ -56,7 +56,9 @@ size_t weft_s3_body_take_bounded(char *data, size_t one, size_t count, void *use
 bool weft_s3_answer_is_late(weft_s3_answer *answer, uint64_t moved)
 {
     const uint64_t seconds = (weft_clock_ns() - answer->begun_ns) / (1000 * WEFT_NS_PER_MS);
-    answer->late = answer->late || seconds > PATIENCE_S + answer->asked->work_s + moved / SHARE;
+    const uint32_t abreast = atomic_load(answer->asked_now);
+    answer->abreast = abreast > answer->abreast ? abreast : answer->abreast;
+    answer->late = answer->late || seconds > PATIENCE_S + answer->asked->work_s + moved * answer->abreast / SHARE;
     return answer->late;
 }
 
@@ -114,4 +116,3 @@ void weft_s3_answer_show(const weft_s3_answer *answer, char *text, size_t room)
         text[length++] = answer->body[i] >= ' ' && answer->body[i] < 127 ? (char)answer->body[i] : ' ';
     snprintf(text + length, room - length, "%s", answer->bytes > 60 ? "..." : "");
 }
-#endif

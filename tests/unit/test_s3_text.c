@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "store/s3.h"
 
 static void names_in_urls(void **state)
@@ -74,6 +75,43 @@ static void json_is_read(void **state)
         assert_false(weft_s3_json(broken[i], "Token", out, sizeof out));
 }
 
+static uint64_t time_ns;
+
+static uint64_t own_now(void *user)
+{
+    (void)user;
+    return time_ns;
+}
+
+/* Tells whether an answer is late of which 40 KiB came in so many seconds. */
+static bool is_late(uint64_t seconds, uint32_t first, uint32_t last)
+{
+    static const weft_clock own_clock = {own_now, NULL, NULL};
+    const weft_s3_request request = {.method = "GET"};
+    atomic_uint asked_now = first;
+    weft_s3_answer answer = {.asked_now = &asked_now};
+    weft_clock_own = &own_clock;
+    time_ns = 0;
+    weft_s3_answer_begin(&answer, &request);
+    assert_false(weft_s3_answer_is_late(&answer, 0));
+    asked_now = last;
+    time_ns = seconds * 1000 * WEFT_NS_PER_MS;
+    const bool late = weft_s3_answer_is_late(&answer, 40 << 10);
+    weft_clock_own = NULL;
+    return late;
+}
+
+/* A slow line that 32 requests share is no slow server. */
+static void answers_that_share_a_line_have_time(void **state)
+{
+    (void)state;
+    assert_false(is_late(25, 1, 1));
+    assert_true(is_late(26, 1, 1));
+    assert_false(is_late(20 + 5 * 32, 1, 32)); /* others began later */
+    assert_false(is_late(20 + 5 * 32, 32, 1)); /* or ended before */
+    assert_true(is_late(21 + 5 * 32, 32, 32));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +119,7 @@ int main(void)
         cmocka_unit_test(names_in_urls),
         cmocka_unit_test(elements),
         cmocka_unit_test(times),
+        cmocka_unit_test(answers_that_share_a_line_have_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
