@@ -13,6 +13,7 @@
 #define PARTS_MOST 10000u
 #define PARTS_STEP 1000u /* after so many parts they grow */
 #define ID_MOST    1100u
+#define END_BYTES  (UINT64_C(64) << 10)
 #define END_S      600u /* for an object out of its parts, which S3 says takes minutes */
 
 typedef struct writer {
@@ -24,6 +25,7 @@ typedef struct writer {
     char (*etags)[80];
     uint32_t parts;
     uint64_t sent; /* bytes of the parts */
+    uint64_t last; /* bytes of the last part, which are still at hand; 0: they are not */
     bool fresh;    /* the server knows If-None-Match */
 } writer;
 
@@ -119,6 +121,7 @@ static weft_status part_put(writer *w)
         return status;
     memcpy(w->etags[w->parts++], answer.etag, sizeof answer.etag);
     w->sent += w->used;
+    w->last = w->used;
     w->used = 0;
     return WEFT_OK;
 }
@@ -161,6 +164,21 @@ static weft_status ended_before(const writer *w)
     return weft_fail(WEFT_E_FILE, "%s/%s: the server has lost the parts", weft_s3_url(w->s3), w->name);
 }
 
+/* The same, by a server that looks for the name first. The end of a file has what proves the rest. */
+static bool ends_as_ours(const writer *w)
+{
+    const uint64_t bytes = w->last < END_BYTES ? w->last : END_BYTES;
+    char range[32];
+    snprintf(range, sizeof range, "-%llu", (unsigned long long)bytes);
+    const weft_s3_request request = {.method = "GET", .name = w->name, .range = range, .most = bytes};
+    weft_s3_answer answer = {0};
+    const bool same = bytes && weft_s3_ask(w->s3, &request, &answer) == WEFT_OK && answer.code == 206 &&
+                      answer.bytes == bytes && answer.total == w->sent &&
+                      memcmp(answer.body, w->part + (w->last - bytes), bytes) == 0;
+    weft_mem_give(answer.body);
+    return same;
+}
+
 /* The server may answer 200 and name an error in the body. */
 static weft_status parts_end(writer *w)
 {
@@ -186,7 +204,7 @@ static weft_status parts_end(writer *w)
         return parts_end(w);
     }
     if (status == WEFT_OK && (answer.code == 412 || answer.code == 409))
-        return taken(w);
+        return ends_as_ours(w) ? WEFT_OK : taken(w);
     if (status == WEFT_OK && answer.code == 404)
         return ended_before(w);
     return status == WEFT_OK && (answer.code != 200 || error) ? refused(w, &answer) : status;
@@ -208,6 +226,7 @@ static weft_status part_room(writer *w)
     if (!grown)
         return weft_fail(WEFT_E_MEMORY, "no memory for a part of %llu bytes", (unsigned long long)part_bytes(w));
     w->part = grown;
+    w->last = 0;
     w->capacity = part_bytes(w);
     return WEFT_OK;
 }

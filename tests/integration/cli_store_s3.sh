@@ -82,6 +82,9 @@ faults fine fine fine fine fine fine lost # the end of the parts
 run put 0 "$weft" put s3://bucket/larger "$work/large.safetensors"
 counted "n['lost'] == 3"
 got s3://bucket/larger 1 "$work/large.safetensors"
+faults fine fine fine fine fine fine kept # and again by a server that looks for the name first
+run put 0 "$weft" put s3://bucket/kept "$work/large.safetensors"
+got s3://bucket/kept 1 "$work/large.safetensors"
 
 faults fine fine fine error error error error error error
 run put 1 "$weft" put s3://bucket/failed "$work/large.safetensors"

@@ -13,7 +13,8 @@ again and compared. PUT /faults with words between blanks has the next requests 
     denied  403                             login   200 with a page of HTML, as a portal answers
     half    half of the body, of no length  endless a body of no length that goes on for 256 MiB
     drip    2 bytes a second
-    blanks  25 blanks before the body, one a second
+    blanks  blanks before the body, eight a second for 25 seconds
+    kept    as lost, at the end of parts, which are still there
     round   a page of a listing that is followed by itself
     empty   a page of a listing without names, which another one follows
 
@@ -63,18 +64,18 @@ class Server(http.server.BaseHTTPRequestHandler):
 
     def answer(self, code, body=b"", **headers):
         fault, self.fault = self.fault, "fine"
-        if fault == "lost":
+        if fault in ("lost", "kept"):
             self.close_connection = True
             return
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         if fault not in ("half", "endless"):
-            self.send_header("Content-Length", str(len(body) + (25 if fault == "blanks" else 0)))
+            self.send_header("Content-Length", str(len(body) + (200 if fault == "blanks" else 0)))
         self.end_headers()
         self.close_connection = self.close_connection or fault != "fine"
         for _ in range(25 if fault == "blanks" else 0):
-            self.wfile.write(b" ")
+            self.wfile.write(b" " * 8)
             time.sleep(1)
         if fault == "drip":
             for at in range(0, len(body), 2):
@@ -293,8 +294,9 @@ class Server(http.server.BaseHTTPRequestHandler):
         elif any(f'"{hashlib.md5(data).hexdigest()}"' not in body.decode() for data in parts.values()):
             self.refuse(400, "InvalidPart")
         else:
+            left = parts if self.fault == "kept" else None
             self.put(key, b"".join(parts[n] for n in sorted(parts)))
-            UPLOADS[number] = (key, None)
+            UPLOADS[number] = (key, left)
 
     def get(self, key):
         if key not in OBJECTS:
