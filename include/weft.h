@@ -1208,7 +1208,8 @@ typedef struct weft_store_put_options {
  *
  * An anchor is due at the first number of each `anchors` numbers, and without a base. A reader sees the version as soon
  * as its first file is whole. If the update is written and the anchor fails, the version is there, and the next version
- * gets an anchor. A version has the order of tensors that its base has in the store, whatever order `layout` has.
+ * gets an anchor. Where no file tells the base's attachment any more, an anchor waits for a version that has its own. A
+ * version has the order of tensors that its base has in the store, whatever order `layout` has.
  *
  * base    weights of the base, or NULL with base_count 0
  * target  weights of the new version

@@ -34,6 +34,13 @@ static const char *escape_undo(const char *text, char *out)
             *out = escapes[i].stands_for;
             return text + strlen(escapes[i].name);
         }
+    unsigned code;
+    int bytes = 0; /* Go's servers write quotes so */
+    if ((sscanf(text, "&#%3u;%n", &code, &bytes) == 1 || sscanf(text, "&#x%2x;%n", &code, &bytes) == 1) && bytes > 0 &&
+        code > 0 && code < 128) {
+        *out = (char)code;
+        return text + bytes;
+    }
     *out = *text;
     return text + 1;
 }

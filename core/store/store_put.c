@@ -25,6 +25,7 @@ typedef struct put {
     weft_piece *stored_base, *stored_target; /* pieces by its numbers */
     void *before;                            /* attachment of the base */
     uint64_t before_bytes;
+    bool lost; /* no whole file tells the attachment of the base */
     weft_update_info *info;
 } put;
 
@@ -36,6 +37,7 @@ static weft_status before_read(put *p)
     if (p->parent == WEFT_STORE_NONE)
         return WEFT_OK;
     weft_status status = weft_store_attachment(p->store, base, NULL, 0, &p->before_bytes);
+    p->lost = status == WEFT_E_MISSING;
     if (status != WEFT_OK || p->before_bytes == 0)
         return status == WEFT_E_MISSING ? WEFT_OK : status;
     p->before = weft_mem_take(p->before_bytes, 1);
@@ -185,7 +187,9 @@ static weft_status files_put(put *p)
 {
     weft_status status = before_read(p);
     const weft_version *target = &p->options->target;
-    const bool due = weft_store_anchor_is_due(p->store, target, p->parent);
+    /* An anchor tells an attachment, and none where it has none. One that nobody knows is told by no anchor. */
+    const bool told = !p->lost || p->options->attachment_bytes > 0;
+    const bool due = told && weft_store_anchor_is_due(p->store, target, p->parent);
     if (status == WEFT_OK && p->parent != WEFT_STORE_NONE)
         status = weft_store_file_put(p->store, target, WEFT_STORE_UPDATE, update_fill, p);
     if (status == WEFT_OK && p->parent != WEFT_STORE_NONE && p->tight)

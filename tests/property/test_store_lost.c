@@ -186,6 +186,33 @@ static void test_what_a_merge_needs_stays(void **state)
     world_close(&w);
 }
 
+/* An anchor without an attachment would tell that there was none, of the versions before it, too. */
+static void test_no_anchor_tells_an_attachment_that_nobody_knows(void **state)
+{
+    (void)state;
+    world w;
+    weft_piece base[TENSORS], target[TENSORS];
+    weft_store_put_options options = {.size = sizeof options, .base = label(1), .target = label(2)};
+    char head[16];
+    uint64_t bytes;
+    world_open(&w, 64);
+    world_fill(&w, 2);
+    lose(&w, 0, WEFT_STORE_ANCHOR, false);
+    store_reopen(&w);
+    chain_step(&w.c, 50, "fast");
+    pieces_of(&w.c, w.c.image[1], base);
+    pieces_of(&w.c, w.c.image[2], target);
+    assert_int_equal(weft_store_put(w.store, w.c.layout, base, TENSORS, target, TENSORS, &options, NULL, NULL),
+                     WEFT_OK);
+    assert_int_equal(file_bytes(&w, 2, WEFT_STORE_ANCHOR), 0);
+    assert_int_equal(weft_store_attachment(w.store, &options.target, head, sizeof head, &bytes), WEFT_E_MISSING);
+    chain_step(&w.c, 50, "fast");
+    assert_int_equal(put(&w, 3), WEFT_OK); /* with an attachment, and so with the anchor that is due */
+    assert_true(file_bytes(&w, 3, WEFT_STORE_ANCHOR) > 0);
+    is_had(&w, 3);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_a_loss_is_named_with_its_source),
         cmocka_unit_test(test_the_reason_is_said),
         cmocka_unit_test(test_what_a_merge_needs_stays),
+        cmocka_unit_test(test_no_anchor_tells_an_attachment_that_nobody_knows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,11 @@ static void elements(void **state)
     assert_false(weft_s3_element(&at, "Key", out, 7));
     assert_true(weft_s3_element(&at, "Key", out, sizeof out));
     assert_string_equal(out, "&bogus;");
+    at = "<Key>a&#39;&#x3e;&#0;</Key><Key>&#39</Key>";
+    assert_true(weft_s3_element(&at, "Key", out, sizeof out));
+    assert_string_equal(out, "a'>&#0;");
+    assert_true(weft_s3_element(&at, "Key", out, sizeof out));
+    assert_string_equal(out, "&#39");
     at = "";
     assert_false(weft_s3_element(&at, "Key", out, sizeof out));
 }
