@@ -213,13 +213,137 @@ static void long_tail(void **state)
     close_pair(&p);
 }
 
+/* ---- a LAYOUT that comes in */
+
+#define LAYOUT_BYTES (3u * WEFT_CONTROL_IN_BYTES + 5)
+
+/* A LAYOUT in pieces and a message right after it. `most` is what this end takes. */
+static void layout_of(uint64_t bytes, uint64_t most, uint64_t piece)
+{
+    static uint8_t body[LAYOUT_BYTES];
+    const uint8_t *got = NULL;
+    uint64_t length = 0, left = 0, at = 0;
+    weft_status status = WEFT_AGAIN;
+    pair p = open_pair();
+    for (uint64_t i = 0; i < bytes; i++)
+        body[i] = (uint8_t)weft_mix64(i);
+    assert_int_equal(weft_control_send_long(&p.a, WEFT_MESSAGE_LAYOUT, body, bytes), WEFT_OK);
+    assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+    assert_int_equal(send_nth(&p.a, 1), WEFT_OK);
+    assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+    uint8_t whole[2 * LAYOUT_BYTES];
+    const ssize_t all = recv(p.b.fd, whole, sizeof whole, MSG_DONTWAIT);
+    assert_true(all > (ssize_t)bytes);
+    for (; status == WEFT_AGAIN; at += left) {
+        left = (uint64_t)all - at < piece ? (uint64_t)all - at : piece;
+        assert_int_equal(write(p.a.fd, whole + at, left), left);
+        p.b.heard_ns = 0;
+        if (!weft_control_has_layout(&p.b))
+            assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        if (weft_control_has_layout(&p.b))
+            status = weft_control_take_layout(&p.b, most, &got, &length);
+        assert_true(p.b.heard_ns > 0); /* each piece is a sign of life */
+    }
+    if (most < bytes) {
+        assert_int_equal(status, WEFT_E_BUDGET);
+        assert_null(p.b.layout);
+    } else {
+        uint64_t taken = 1;
+        assert_int_equal(status, WEFT_OK);
+        assert_int_equal(write(p.a.fd, whole + at, (uint64_t)all - at), (uint64_t)all - at);
+        assert_int_equal(length, bytes);
+        assert_memory_equal(got, body, bytes);
+        assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        take_stream(&p.b, &taken);
+        assert_int_equal(taken, 2);
+    }
+    weft_control_hang_up(&p.b); /* the next connection has none of it */
+    assert_false(weft_control_has_layout(&p.b));
+    close_pair(&p);
+}
+
+static void layouts(void **state)
+{
+    const uint64_t blocks = weft_mem_blocks();
+    static const uint64_t bytes[] = {1, 100, WEFT_MESSAGE_MAX, WEFT_MESSAGE_MAX + 1, LAYOUT_BYTES};
+    (void)state;
+    for (size_t i = 0; i < COUNT(bytes); i++)
+        for (uint64_t piece = 7; piece < 4 * LAYOUT_BYTES; piece *= 11) {
+            layout_of(bytes[i], bytes[i], piece);
+            layout_of(bytes[i], UINT64_MAX, piece);
+            layout_of(bytes[i], bytes[i] - 1, piece);
+        }
+    assert_int_equal(weft_mem_blocks(), blocks);
+}
+
+/* ---- ends */
+
+/* A forked child has the socket too. */
+static void hung_up(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    const int child = dup(p.a.fd);
+    weft_control_hang_up(&p.a);
+    assert_int_equal(weft_control_fill(&p.b), WEFT_E_PEER_LOST);
+    close(child);
+    close_pair(&p);
+}
+
+static void silence(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    p.b.heard_ns = 1;
+    assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+    assert_int_equal(p.b.heard_ns, 1);
+    assert_int_equal(write(p.a.fd, "x", 1), 1);
+    assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+    assert_true(p.b.heard_ns > 1);
+    close_pair(&p);
+}
+
+/* The first bytes of a handshake are answered in words that its end can read, and nothing later is. */
+static void comes_by_tls(void **state)
+{
+    static const uint8_t hello[64] = {22, 3, 1, 0, 59, 1};
+    (void)state;
+    for (uint64_t nonce = 0; nonce < 2; nonce++) {
+        pair p = open_pair();
+        const uint8_t *body;
+        weft_message type;
+        uint64_t length;
+        weft_wire_notice notice;
+        p.b.nonce = nonce;
+        assert_int_equal(write(p.a.fd, hello, sizeof hello), sizeof hello);
+        assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        assert_int_equal(weft_control_next(&p.b, &type, &body, &length), nonce ? WEFT_E_CORRUPT : WEFT_E_PROTOCOL);
+        assert_int_equal(weft_control_fill(&p.a), WEFT_OK);
+        assert_int_equal(weft_control_next(&p.a, &type, &body, &length), nonce ? WEFT_AGAIN : WEFT_OK);
+        if (nonce == 0) {
+            assert_int_equal(type, WEFT_MESSAGE_REFUSE);
+            assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+            assert_non_null(strstr(notice.text, "speaks without tls"));
+        }
+        close_pair(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_of_messages),      cmocka_unit_test(byte_by_byte),
-        cmocka_unit_test(impossible_prefix),       cmocka_unit_test(more_than_a_step_takes),
-        cmocka_unit_test(end_of_stream),           cmocka_unit_test(writes_to_a_closed_end),
-        cmocka_unit_test(peer_that_does_not_read), cmocka_unit_test(long_tail),
+        cmocka_unit_test(stream_of_messages),
+        cmocka_unit_test(byte_by_byte),
+        cmocka_unit_test(impossible_prefix),
+        cmocka_unit_test(more_than_a_step_takes),
+        cmocka_unit_test(end_of_stream),
+        cmocka_unit_test(writes_to_a_closed_end),
+        cmocka_unit_test(peer_that_does_not_read),
+        cmocka_unit_test(long_tail),
+        cmocka_unit_test(layouts),
+        cmocka_unit_test(hung_up),
+        cmocka_unit_test(silence),
+        cmocka_unit_test(comes_by_tls),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -109,8 +109,9 @@ static void closed_port(void **state)
 static void wrong_addresses(void **state)
 {
     (void)state;
-    const char *const wrong[] = {"",      "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:99999",
-                                 "[::1]", "[::1:77"};
+    const char *const wrong[] = {"",      "127.0.0.1", "127.0.0.1:",      "127.0.0.1:http", "127.0.0.1:99999",
+                                 "[::1]", "[::1:77",   "127.0.0.1:70000", "localhost"};
+    static const char name[] = "localhost:7117";
     weft_control control;
     char bound[64];
     int fd;
@@ -121,7 +122,32 @@ static void wrong_addresses(void **state)
         if (dialled != WEFT_E_CONFIG || listened != WEFT_E_CONFIG)
             fail_msg("\"%s\": dial %s, listen %s", wrong[i], weft_status_name(dialled), weft_status_name(listened));
     }
+    assert_int_equal(weft_control_dial(&control, name, 1000), WEFT_E_CONFIG); /* a name server is asked elsewhere */
+    assert_int_equal(control.fd, -1);
     weft_control_close(&control);
+}
+
+/* A forked child has the socket too; and who was connected there does not keep the port. */
+static void listens_anew(void **state)
+{
+    (void)state;
+    char bound[64], again[64];
+    int fd;
+    weft_control control;
+    assert_int_equal(weft_control_open(&control), WEFT_OK);
+    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
+    const int child = dup(fd);
+    assert_int_equal(weft_control_dial(&control, bound, 1000), WEFT_OK);
+    wait_for(fd, POLLIN);
+    const int accepted = accept(fd, NULL, NULL);
+    weft_control_unlisten(fd);
+    close(accepted); /* this end closes first, and so keeps the port in TIME_WAIT */
+    weft_control_close(&control);
+    assert_int_equal(weft_control_listen(bound, &fd, again), WEFT_OK);
+    assert_string_equal(bound, again);
+    weft_control_unlisten(fd);
+    weft_control_unlisten(-1);
+    close(child);
 }
 
 /* Only what the kernel refuses is judged. */
@@ -162,13 +188,10 @@ static void an_address_of_no_interface(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loopback),
-        cmocka_unit_test(loopback_six),
-        cmocka_unit_test(used_port),
-        cmocka_unit_test(closed_port),
-        cmocka_unit_test(wrong_addresses),
-        cmocka_unit_test(sources),
-        cmocka_unit_test(an_address_of_no_interface),
+        cmocka_unit_test(loopback),        cmocka_unit_test(loopback_six),
+        cmocka_unit_test(used_port),       cmocka_unit_test(closed_port),
+        cmocka_unit_test(wrong_addresses), cmocka_unit_test(listens_anew),
+        cmocka_unit_test(sources),         cmocka_unit_test(an_address_of_no_interface),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -64,12 +64,32 @@ static void never_one_that_came_alone(void **state)
         }
 }
 
+/* The site gives each address two guests, of whatever ports; the newcomer is none yet. */
+static void one_more_than_an_address_has(void **state)
+{
+    static const struct {
+        const char *text;
+        bool more;
+    } rows[] = {{"1s", false},       {"1s 2s 3s 4s", false}, {"1s 1s", false},      {"2s 2s 1s", false},
+                {"1s 1k 1s", true},  {"1l 1l 1s", true},     {"1s 2s 1s", false},   {"1s 2s 1s 2s 1s", true},
+                {"6s 7s 6s", false}, {"6s 7s 6k 6s", true},  {"1s 1s 2s 6s", false}};
+    const weft_site site = {.guests = {.of_address = 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const uint32_t count = (uint32_t)(strlen(rows[i].text) + 1) / 3;
+        pick(rows[i].text);
+        if (weft_guest_is_one_more(&site, guests, count, &controls[count - 1]) != rows[i].more)
+            fail_msg("%s", rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_one_host),
         cmocka_unit_test(of_several_hosts),
         cmocka_unit_test(never_one_that_came_alone),
+        cmocka_unit_test(one_more_than_an_address_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,18 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "wire/refusal.h"
+
+static void drop_line(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    (void)level;
+    (void)line;
+}
+
+static weft_log_sink quiet = {WEFT_LOG_ERROR, drop_line};
 
 static void its_own_fault_is_told(void **state)
 {
@@ -23,12 +33,18 @@ static void its_own_fault_is_told(void **state)
 static void trouble_of_this_end_is_not_told_but_said_here(void **state)
 {
     (void)state;
+    static const weft_status own[] = {WEFT_E_SYSTEM, WEFT_E_CONFIG, WEFT_E_MEMORY, WEFT_E_DEVICE};
     weft_wire_notice notice;
-    const weft_status why = weft_fail_quiet(WEFT_E_SYSTEM, "interface /dev/eth9 is away");
-    weft_refusal_notice(why, "", &notice);
-    assert_null(strstr(notice.text, "eth9"));
-    assert_non_null(strstr(notice.text, "its log says why"));
-    assert_true(weft_refusal_withholds(why));
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        weft_refusal_notice(weft_fail_quiet(own[i], "interface /dev/eth9 is away"), "", &notice);
+        assert_int_equal(notice.status, own[i]);
+        assert_null(strstr(notice.text, "eth9"));
+        assert_non_null(strstr(notice.text, "its log says why"));
+        assert_true(weft_refusal_withholds(own[i]));
+    }
+    weft_log_enter(&quiet);
+    assert_false(weft_refusal_withholds(weft_fail(WEFT_E_SYSTEM, "said here already")));
+    weft_log_enter(NULL);
 }
 
 static void what_was_given_for_others_is_told(void **state)

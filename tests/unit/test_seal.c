@@ -281,7 +281,7 @@ static void names_of_others(void **state)
         {"a", "a", "", 0, true},   {"a", "b", "", 0, false},  {"a", "b", "a", 1, false}, {"r", "r", "", 0, true},
         {"r", "b", "r", 1, true},  {"r", "b", "", 0, false},  {"r", "a", "r", 1, false}, {"r", "c", "s", 2, true},
         {"r", "c", "r", 1, false}, {"s", "c", "s", 1, true},  {"s", "b", "s", 1, false}, {"s", "b", "r", 1, false},
-        {"b", "b", "r", 1, false}, {"s", "c", "r", 2, false}, {"a", "c", "s", 2, false},
+        {"b", "b", "r", 1, false}, {"s", "c", "r", 2, false}, {"a", "c", "s", 2, false}, {"s", "c", "s", 2, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sealed s;
@@ -367,6 +367,9 @@ static void plain_talk(void **state)
         assert_int_equal(dials ? weft_control_fill(&s.p.b) : weft_control_flush(&s.p.a), WEFT_E_CONFIG);
         if (!strstr(weft_last_error(), "it speaks without tls"))
             fail_msg("%s", weft_last_error());
+        uint8_t answer[512] = {0}; /* who was dialed says so in words that the other end can read */
+        assert_true(!dials || recv(s.p.a.fd, answer, sizeof answer, MSG_DONTWAIT) > 0);
+        assert_true(!dials || memmem(answer, sizeof answer, "write [security] mode = tls", 27));
         close_sealed(&s);
     }
 }

@@ -101,6 +101,33 @@ static void each_case(void **state)
     weft_site_free(site);
 }
 
+/* Each rail of this end has its subnet, and an address of the family of any rail is judged. */
+static void several_rails(void **state)
+{
+    static const struct {
+        const char *own[2], *target;
+        bool may;
+    } rows[] = {{{"192.0.2.99", "127.0.0.1"}, "127.0.0.9", true},   {{"127.0.0.1", "192.0.2.99"}, "127.0.0.9", true},
+                {{"192.0.2.99", "192.0.2.98"}, "127.0.0.9", false}, {{"127.0.0.1", "::1"}, "203.0.113.9", false},
+                {{"::1", "127.0.0.1"}, "203.0.113.9", false},       {{"::1", "127.0.0.1"}, "2001:db8::9", false},
+                {{"::1", "2001:db8::1"}, "203.0.113.9", true},      {{"nosuch0", "::1"}, "203.0.113.9", false}};
+    (void)state;
+    weft_site *site = load(text);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        weft_target_law law = {.site = site, .provider = "tcp", .own_count = 2};
+        const weft_wire_hello hello = {.name = "plain"};
+        const weft_control control = {.fd = -1, .peer = "192.0.2.1:1"};
+        uint8_t address[WEFT_PORT_ADDRESS_MAX];
+        for (int rail = 0; rail < 2; rail++)
+            snprintf(law.own[rail], sizeof law.own[rail], "%s", rows[i].own[rail]);
+        const uint32_t bytes = socket_address(rows[i].target, address);
+        const weft_status status = weft_target_check(&law, &hello, &control, address, bytes);
+        if (status != (rows[i].may ? WEFT_OK : WEFT_E_REFUSED))
+            fail_msg("%s and %s to %s: %s", law.own[0], law.own[1], rows[i].target, weft_status_name(status));
+    }
+    weft_site_free(site);
+}
+
 /* An address of another form connects to no host, because the provider refuses it. */
 static void what_is_no_socket_address(void **state)
 {
@@ -123,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_case),
+        cmocka_unit_test(several_rails),
         cmocka_unit_test(what_is_no_socket_address),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -138,6 +138,22 @@ static void who_is_not_watched_is_looked_at(void **state)
     close_world(w, 1);
 }
 
+/* A socket that lives on with another owner, as a duct's does. */
+static void forgotten(void **state)
+{
+    (void)state;
+    world *w = open_world(2);
+    say(w, 0);
+    say(w, 1);
+    weft_watch_forget(&w->watch, &w->ends[0]);
+    weft_watch_gather(&w->watch);
+    assert_true(!w->watch.stirred[0] && w->watch.stirred[1]);
+    w->watch.stirred[1] = false;
+    assert_true(weft_watch_control(&w->watch, &w->ends[0], 0, true, false));
+    assert_int_equal(stirred(w), 2);
+    close_world(w, 2);
+}
+
 static void times(void **state)
 {
     (void)state;
@@ -157,6 +173,7 @@ int main(void)
                                        cmocka_unit_test(more_than_one_turn_holds),
                                        cmocka_unit_test(numbers_and_descriptors_change),
                                        cmocka_unit_test(room_to_write),
+                                       cmocka_unit_test(forgotten),
                                        cmocka_unit_test(times),
                                        cmocka_unit_test(who_is_not_watched_is_looked_at)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,12 +176,107 @@ static void hostile_routes(void **state)
     }
 }
 
+/* One word of a message at a value that no end sends: well formed otherwise, and of the length that the value asks for.
+ */
+static void hostile_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        uint64_t at;
+        uint32_t width;
+        uint64_t value;
+        int64_t longer; /* bytes that the message gains, of zeros */
+        weft_status status;
+    } rows[] = {
+        {"wire_close.bin", 0, 1, WEFT_PORTS_MAX - 1, 0, WEFT_OK},
+        {"wire_close.bin", 0, 1, WEFT_PORTS_MAX, 0, WEFT_E_CORRUPT},
+        {"wire_closed.bin", 0, 1, WEFT_PORTS_MAX, 0, WEFT_E_CORRUPT},
+        {"wire_open.bin", 0, 1, WEFT_PORTS_MAX, 0, WEFT_E_CORRUPT},
+        {"wire_opened.bin", 0, 1, WEFT_PORTS_MAX, 0, WEFT_E_CORRUPT},
+        {"wire_open.bin", 5, 2, 0, -8, WEFT_E_CORRUPT},
+        {"wire_opened.bin", 5, 2, 0, 0, WEFT_E_CORRUPT}, /* bytes after that */
+        {"wire_duct.bin", 0, 2, 0, -24, WEFT_E_CORRUPT},
+        {"wire_duct.bin", 0, 2, 23, -1, WEFT_OK},
+        {"wire_landed.bin", 0, 1, 0, -39, WEFT_E_CORRUPT},
+        {"wire_landed.bin", 0, 1, WEFT_PORTS_MAX, (WEFT_PORTS_MAX - 3) * 13, WEFT_OK},
+        {"wire_landed.bin", 0, 1, WEFT_PORTS_MAX + 1, (WEFT_PORTS_MAX - 2) * 13, WEFT_E_CORRUPT},
+        {"wire_landed.bin", 5, 1, 2, 0, WEFT_E_CORRUPT},
+        {"wire_passed.bin", 8, 1, 0, 0, WEFT_E_CORRUPT},
+        {"wire_passed.bin", 8, 1, WEFT_PASS_LARGE, 0, WEFT_OK},
+        {"wire_passed.bin", 8, 1, WEFT_PASS_LARGE + 1, 0, WEFT_E_CORRUPT},
+        {"wire_update.bin", 110, 2, WEFT_PARAMETER_WORDS_MAX + 1, 0, WEFT_E_PROTOCOL}, /* none of which is read */
+        {"wire_update.bin", 110, 2, WEFT_PARAMETER_WORDS_MAX, 0, WEFT_E_CORRUPT},
+        {"wire_update.bin", 108, 1, 2, 0, WEFT_E_PROTOCOL}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint8_t body[WEFT_MESSAGE_MAX] = {0};
+        const sample_row *row = sample_of(rows[i].file);
+        sample_any value;
+        const uint64_t length = (uint64_t)((int64_t)sample_write(row, body) + rows[i].longer);
+        weft_bytes_put(body + rows[i].at, rows[i].value, rows[i].width);
+        const weft_status status = sample_read(row, body, length, &value);
+        if (status != rows[i].status)
+            fail_msg("%s: %llu at %llu: %s", row->file, (unsigned long long)rows[i].value,
+                     (unsigned long long)rows[i].at, weft_status_name(status));
+    }
+}
+
+/* Ranges of a repair: they rise, none is empty, none overlaps the next, and they do not begin anew past the end. */
+static void hostile_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t first, units, next, more;
+        bool fit;
+    } rows[] = {{0, 1, 1, 1, true},  {3, 1, 70000, 17, true},      {0, 2, 1, 1, false},
+                {5, 1, 4, 1, false}, {0, 0, 1, 1, false},          {0, 1, 1, 0, false},
+                {5, 1, 5, 1, false}, {UINT32_MAX, 1, 0, 1, false}, {UINT32_MAX - 7, 8, 0, 4, false}};
+    uint8_t body[WEFT_MESSAGE_MAX] = {0};
+    weft_wire_repair repair, read;
+    memcpy(&repair, &sample_repair, sizeof repair);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        weft_out out = {body, sizeof body, 0, false};
+        repair.range[0].first = rows[i].first;
+        repair.range[0].units = rows[i].units;
+        repair.range[1].first = rows[i].next;
+        repair.range[1].units = rows[i].more;
+        weft_wire_put_repair(&out, &repair);
+        assert_int_equal(weft_wire_get_repair(body, out.used, &read), rows[i].fit ? WEFT_OK : WEFT_E_CORRUPT);
+    }
+    for (uint32_t count = 0; count <= WEFT_REPAIR_RANGES_MAX + 1; count++) {
+        weft_bytes_put(body + 32, count, 2);
+        for (uint32_t i = 0; i < count; i++) {
+            weft_bytes_put(body + 34 + 8 * i, i, 4);
+            weft_bytes_put(body + 38 + 8 * i, 1, 4);
+        }
+        assert_int_equal(weft_wire_get_repair(body, 34 + 8 * count, &read),
+                         count > 0 && count <= WEFT_REPAIR_RANGES_MAX ? WEFT_OK : WEFT_E_CORRUPT);
+    }
+}
+
+/* Further rails are rails of ports that are there. */
+static void hostile_rails(void **state)
+{
+    (void)state;
+    for (uint32_t ports = 0; ports < WEFT_PORTS_MAX; ports++)
+        for (uint32_t rails = 0; rails < 256; rails++) {
+            uint8_t body[WEFT_MESSAGE_MAX];
+            weft_out out = {body, sizeof body, 0, false};
+            weft_wire_hello hello = sample_hello, read;
+            hello.further = ports;
+            hello.further_rails = rails;
+            weft_wire_put_hello(&out, &hello);
+            assert_int_equal(weft_wire_get_hello(body, out.used, &read), rails <= ports ? WEFT_OK : WEFT_E_CORRUPT);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hostile_attachment), cmocka_unit_test(hostile_slots), cmocka_unit_test(hostile_address),
         cmocka_unit_test(hostile_ports),      cmocka_unit_test(hostile_texts), cmocka_unit_test(hostile_digests),
-        cmocka_unit_test(hostile_routes),
+        cmocka_unit_test(hostile_routes),     cmocka_unit_test(hostile_words), cmocka_unit_test(hostile_ranges),
+        cmocka_unit_test(hostile_rails),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
