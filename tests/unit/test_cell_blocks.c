@@ -194,6 +194,9 @@ static void what_is_outside_is_refused(void **state)
     const weft_block whole = {.slice = {0, 0, 16, 0, 24}, .data = memory},
                      past = {.slice = {0, 8, 9, 0, 24}, .data = memory},
                      split = {.slice = {0, 0, 8, 0, 24}, .data = memory, .row = {{3, 48}}},
+                     wraps = {.slice = {0, 0, 8, 0, 24},
+                              .data = memory,
+                              .row = {{(UINT64_C(1) << 61) + 1, 0}, {8, 48}}},
                      wide = {.slice = {0, 0, 8, 0, 24}, .data = memory, .column = {{5, 2}, {5, 10}}};
     const struct {
         const weft_block *block;
@@ -202,6 +205,7 @@ static void what_is_outside_is_refused(void **state)
         {&whole, "q, 16 rows from 0 of 16, 24 columns from 0 of 24: 192 of its elements are not in the slices"},
         {&past, "reaches past the tensor"},
         {&split, "the extents of its strides do not multiply to its rows"},
+        {&wraps, "the extents of its strides do not multiply to its rows"}, /* but modulo 2^64 */
         {&wide, "the extents of its strides do not multiply to its columns"}};
     weft_cells cells;
     (void)state;
@@ -216,6 +220,14 @@ static void what_is_outside_is_refused(void **state)
         assert_null(made.blocks);
         if (!strstr(weft_last_error(), cases[i].words))
             fail_msg("\"%s\" does not say \"%s\"", weft_last_error(), cases[i].words);
+        assert_int_equal(weft_cell_blocks_open(layout, &cells.cells[first], 1, cases[i].block, 1, true, &made),
+                         i == 0 ? WEFT_OK
+                                : WEFT_E_LAYOUT); /* what is in no cell may be passed over, and nothing else */
+        uint64_t elements = 0;
+        for (uint64_t b = 0; b < made.count; b++)
+            elements += weft_slice_elements(&made.blocks[b].slice);
+        assert_int_equal(elements, i == 0 ? 8 * 24 : 0);
+        weft_cell_blocks_close(&made);
     }
     weft_cells_close(&cells);
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "shard/cover.h"
 #include "shard/holding.h"
@@ -170,7 +171,7 @@ static void names_have_numbers(void **state)
 
 static void refused(void **state)
 {
-    static const uint64_t falls[] = {4, 2}, far[] = {12};
+    static const uint64_t falls[] = {4, 2}, far[] = {12}, first[] = {1};
     const struct {
         weft_cut cuts[2];
         weft_status status;
@@ -199,6 +200,10 @@ static void refused(void **state)
           {.name = "b", .kind = WEFT_CUT_LAYER, .at = far, .at_count = 1}},
          WEFT_E_LAYOUT,
          "[cut.a] and [cut.b] both take model.layers.0.qkv.weight: leave one of them its pattern"},
+        {{{.name = "a", .patterns = "*.o.*", .kind = WEFT_CUT_LAYER, .at = far, .at_count = 1},
+          {.name = "b", .patterns = "*.o.*", .kind = WEFT_CUT_LAYER, .at = first, .at_count = 1}},
+         WEFT_E_LAYOUT, /* also where they would put the tensor into different blocks */
+         "[cut.a] and [cut.b] both take model.layers.1.o.weight: leave one of them its pattern"},
         {{{.name = "a", .kind = WEFT_CUT_EXPERT, .parts = 3}},
          WEFT_E_LAYOUT,
          "[cut.a]: model.layers.3.experts.0.up is of 4 experts, which 3 equal groups do not fit"},
@@ -233,12 +238,67 @@ static void refused(void **state)
     }
 }
 
+static char warned[256];
+
+static void keep_line(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    assert_int_equal(level, WEFT_LOG_WARN);
+    strncat(warned, line, sizeof warned - strlen(warned) - 1);
+}
+
+/* One site file serves more than one model. */
+static void rules_that_match_nothing_are_warned_of(void **state)
+{
+    weft_log_sink sink = {WEFT_LOG_WARN, keep_line};
+    const weft_cut some[] = {{.name = "here", .patterns = "embed", .kind = WEFT_CUT_ROWS, .parts = 2},
+                             {.name = "elsewhere", .patterns = "no.such", .kind = WEFT_CUT_ROWS, .parts = 7}};
+    static weft_cut many[WEFT_CUT_MOST + 1];
+    (void)state;
+    for (uint32_t i = 0; i <= WEFT_CUT_MOST; i++)
+        many[i] = some[1];
+    weft_log_enter(&sink);
+    weft_cells cells = cells_of(some, 2);
+    weft_log_enter(NULL);
+    assert_non_null(strstr(warned, "[cut.elsewhere] cuts no tensor of this layout"));
+    assert_null(strstr(warned, "[cut.here]"));
+    weft_cells_close(&cells);
+    cells = cells_of(many, WEFT_CUT_MOST);
+    weft_cells_close(&cells);
+    assert_int_equal(weft_cells_open(layout, many, WEFT_CUT_MOST + 1, &cells), WEFT_E_ARGUMENT);
+}
+
+/* The number of experts is that of all of them, and two boxes of a name of full length have two names. */
+static void any_order_and_long_names(void **state)
+{
+    static const uint64_t shape[] = {2, 2};
+    const weft_cut both[] = {{.name = "e", .patterns = "*experts*", .kind = WEFT_CUT_EXPERT, .parts = 2},
+                             {.name = "l", .patterns = "xx*", .kind = WEFT_CUT_ROWS, .parts = 2}};
+    char name[WEFT_MAX_NAME + 1] = "";
+    weft_layout *falling = NULL, *cut = NULL;
+    weft_cells cells;
+    memset(name, 'x', WEFT_MAX_NAME);
+    const weft_tensor tensors[] = {
+        {"experts.3", WEFT_F32, 2, shape}, {"experts.0", WEFT_F32, 2, shape}, {name, WEFT_F32, 2, shape}};
+    (void)state;
+    assert_int_equal(weft_layout_create(tensors, 3, &falling), WEFT_OK);
+    assert_int_equal(weft_cells_open(falling, both, 2, &cells), WEFT_OK);
+    for (uint64_t i = 0; i < cells.count; i++)
+        if (cells.cells[i].slice.tensor < 2)
+            assert_int_equal(cells.keys[cells.cells[i].key].experts, 2 - cells.cells[i].slice.tensor);
+    assert_int_equal(weft_holding_layout(falling, cells.cells, cells.count, &cut), WEFT_OK);
+    assert_int_equal(cut->count, 4);
+    weft_layout_free(cut);
+    weft_cells_close(&cells);
+    weft_layout_free(falling);
+}
+
 /* ---- holdings and covers */
 
 static void slices_are_checked(void **state)
 {
     static const struct {
-        weft_slice slices[2];
+        weft_slice slices[3];
         uint64_t count;
         const char *text;
     } cases[] = {
@@ -259,6 +319,10 @@ static void slices_are_checked(void **state)
          2,
          "two slices share elements: embed, 5 rows from 0 of 10, 1 columns from 3 of 6; embed, 2 rows from 4 of 10, 4 "
          "columns from 0 of 6"},
+        {{{EMBED, 0, 10, 0, 2}, {EMBED, 1, 1, 3, 1}, {EMBED, 2, 1, 1, 1}}, /* with one between them */
+         3,
+         "two slices share elements: embed, 10 rows from 0 of 10, 2 columns from 0 of 6; embed, 1 rows from 2 of 10, 1 "
+         "columns from 1 of 6"},
     };
     weft_cells cells = cells_of(NULL, 0);
     (void)state;
@@ -273,21 +337,23 @@ static void slices_are_checked(void **state)
     weft_cells_close(&cells);
 }
 
-/* A process that holds rows 3 to 6 of embed has a part of two cells, and its layout one tensor for each. */
+/* A process that holds rows 3 to 6 and 8 of embed has a part of two cells, and its layout one tensor for each box. */
 static void entries_are_slices_of_cells(void **state)
 {
     const weft_cut cut = {.name = "e", .patterns = "embed", .kind = WEFT_CUT_ROWS, .parts = 2};
-    const weft_slice slice = {EMBED, 3, 4, 0, 6};
+    const weft_slice slice = {EMBED, 3, 4, 0, 6}, slices[] = {{EMBED, 8, 1, 0, 6}, slice};
     weft_cells cells = cells_of(&cut, 1);
     weft_cell *entries;
     uint64_t count;
     weft_layout *held;
     (void)state;
-    assert_int_equal(weft_holding_open(layout, &cells, &slice, 1, &entries, &count), WEFT_OK);
-    assert_int_equal(count, 2);
+    assert_int_equal(weft_holding_open(layout, &cells, slices, 2, &entries, &count), WEFT_OK);
+    assert_int_equal(count, 3);
     assert_memory_equal(&entries[0].slice, (&(weft_slice){EMBED, 3, 2, 0, 6}), sizeof slice);
     assert_memory_equal(&entries[1].slice, (&(weft_slice){EMBED, 5, 2, 0, 6}), sizeof slice);
+    assert_memory_equal(&entries[2].slice, &slices[0], sizeof slice);
     assert_int_equal(entries[1].key, entries[0].key + 1);
+    assert_int_equal(entries[2].key, entries[1].key);
     assert_int_equal(weft_holding_layout(layout, entries, count, &held), WEFT_OK);
     assert_int_equal(held->unit_count, 2); /* one pack, were it not for the keys */
     assert_int_equal(held->units[1].place, 0);
@@ -314,6 +380,15 @@ static void covers_are_proved(void **state)
         {{{EMBED, 0, 0, 0, 6}, {EMBED, 5, 5, 0, 6}, {O, 0, 1, 0, 1}},
          WEFT_E_LAYOUT,
          "no source contributes embed, 5 rows from 0 of 10, 6 columns from 0 of 6"},
+        {{{EMBED, 0, 5, 0, 6}, {EMBED, 5, 4, 0, 6}, {EMBED, 5, 1, 0, 6}}, /* as many elements as the cell has */
+         WEFT_E_LAYOUT,
+         "sources 1 and 2 both contribute embed, 1 rows from 5 of 10, 6 columns from 0 of 6: only one of them may"},
+        {{{EMBED, 6, 1, 1, 1}, {EMBED, 0, 10, 2, 4}, {EMBED, 0, 10, 0, 2}}, /* with one between them */
+         WEFT_E_LAYOUT,
+         "sources 0 and 2 both contribute embed, 1 rows from 6 of 10, 1 columns from 1 of 6: only one of them may"},
+        {{{EMBED, 0, 9, 0, 3}, {EMBED, 0, 7, 3, 3}, {O, 0, 1, 0, 1}},
+         WEFT_E_LAYOUT,
+         "no source contributes what begins at embed, 1 rows from 7 of 10, 1 columns from 3 of 6"},
     };
     const weft_cut cut = {.name = "e", .patterns = "embed", .kind = WEFT_CUT_ROWS, .parts = 2};
     weft_cells cells = cells_of(&cut, 1);
@@ -343,6 +418,8 @@ int main(void)
                                        cmocka_unit_test(keys_by_name),
                                        cmocka_unit_test(names_have_numbers),
                                        cmocka_unit_test(refused),
+                                       cmocka_unit_test(rules_that_match_nothing_are_warned_of),
+                                       cmocka_unit_test(any_order_and_long_names),
                                        cmocka_unit_test(slices_are_checked),
                                        cmocka_unit_test(entries_are_slices_of_cells),
                                        cmocka_unit_test(covers_are_proved)};

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "layout/digest.h"
 #include "shard/excerpt.h"
 #include "shard/holding.h"
 
@@ -73,6 +74,20 @@ static void check_units(const weft_excerpt *view)
     }
 }
 
+/* The root of a view is that of its own layout, from whatever digests. */
+static void check_root(const weft_excerpt *view)
+{
+    uint64_t all[64], own[64];
+    assert_true(whole->part_count <= 64);
+    for (uint64_t part = 0; part < whole->part_count; part++) {
+        uint64_t at;
+        all[part] = weft_mix64(part + 1);
+        if (weft_number_to_own(&view->parts, part, &at))
+            own[at] = all[part];
+    }
+    assert_true(weft_excerpt_root(view, whole, all) == weft_digest_parts_root(view->layout, own));
+}
+
 static void every_view(void **state)
 {
     (void)state;
@@ -89,6 +104,9 @@ static void every_view(void **state)
         check_map(&view.units, whole->unit_count, view.layout->unit_count);
         check_map(&view.parts, whole->part_count, view.layout->part_count);
         check_units(&view);
+        check_root(&view);
+        if (keys.count == 0)
+            assert_memory_equal(view.layout->hash, whole->hash, sizeof whole->hash);
         for (uint64_t c = 0; c < view.cell_count; c++)
             assert_true(wanted[view.cells[c].key]);
         weft_excerpt_close(&view);
@@ -127,6 +145,46 @@ static void numbers_are_in_the_hash(void **state)
     assert_int_equal(first.units.range[0].first, same.units.range[0].first);
     assert_memory_equal(first.layout->hash, same.layout->hash, sizeof first.layout->hash);
     assert_int_not_equal(first.units.range[0].first, other.units.range[0].first);
+    assert_memory_not_equal(first.layout->hash, other.layout->hash, sizeof first.layout->hash);
+    weft_excerpt_close(&other);
+    weft_excerpt_close(&same);
+    weft_excerpt_close(&first);
+}
+
+/* Opens the view of v and w, between which are the tensors of another key. */
+static void open_ends(const weft_tensor between[3], weft_excerpt *view)
+{
+    static const uint64_t wide[] = {8, 70000};
+    const weft_tensor tensors[] = {
+        {"v", WEFT_BF16, 2, wide}, between[0], between[1], between[2], {"w", WEFT_BF16, 2, wide}};
+    const weft_cut cuts[] = {{.name = "v", .patterns = "v", .kind = WEFT_CUT_ALONE},
+                             {.name = "m", .patterns = "m*", .kind = WEFT_CUT_ALONE},
+                             {.name = "w", .patterns = "w", .kind = WEFT_CUT_ALONE}};
+    weft_layout *all = NULL, *cut = NULL;
+    weft_cells parted;
+    assert_int_equal(weft_layout_create(tensors, 5, &all), WEFT_OK);
+    assert_int_equal(weft_cells_open(all, cuts, 3, &parted), WEFT_OK);
+    assert_int_equal(parted.key_count, 3);
+    assert_int_equal(weft_holding_layout(all, parted.cells, parted.count, &cut), WEFT_OK);
+    const weft_view_keys keys = {{{0, 1}, {2, 1}}, 2};
+    assert_int_equal(weft_excerpt_open(all, &parted, cut, &keys, view), WEFT_OK);
+    weft_layout_free(cut);
+    weft_cells_close(&parted);
+    weft_layout_free(all);
+}
+
+static void numbers_of_each_range_are_in_the_hash(void **state)
+{
+    static const uint64_t wide[] = {8, 70000}, bias[] = {8};
+    const weft_tensor a = {"ma", WEFT_BF16, 1, bias}, b = {"mb", WEFT_BF16, 1, bias}, big = {"m", WEFT_BF16, 2, wide};
+    weft_excerpt first, same, other;
+    (void)state;
+    open_ends((const weft_tensor[]){a, b, big}, &first);
+    open_ends((const weft_tensor[]){b, a, big}, &same);
+    open_ends((const weft_tensor[]){a, big, b}, &other);
+    assert_int_equal(first.units.range[0].first, other.units.range[0].first);
+    assert_int_not_equal(first.units.range[1].first, other.units.range[1].first);
+    assert_memory_equal(first.layout->hash, same.layout->hash, sizeof first.layout->hash);
     assert_memory_not_equal(first.layout->hash, other.layout->hash, sizeof first.layout->hash);
     weft_excerpt_close(&other);
     weft_excerpt_close(&same);
@@ -179,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_view),
         cmocka_unit_test(numbers_are_in_the_hash),
+        cmocka_unit_test(numbers_of_each_range_are_in_the_hash),
         cmocka_unit_test(keys_become_ranges),
         cmocka_unit_test(ranges_from_outside),
     };

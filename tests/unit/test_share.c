@@ -195,6 +195,25 @@ static void misfits_are_refused(void **state)
     assert_refused((weft_share_rule){.patterns = "*.q", .groups = 3}, WEFT_E_LAYOUT, "the 0 experts");
 }
 
+/* The number of experts is that of all tensors that match, in whatever order these stand. */
+static void experts_in_any_order(void **state)
+{
+    static const uint64_t shape[] = {2, 2};
+    const weft_tensor tensors[] = {{"experts.3", WEFT_F32, 2, shape}, {"experts.0", WEFT_F32, 2, shape}};
+    weft_layout *falling = NULL;
+    (void)state;
+    assert_int_equal(weft_layout_create(tensors, 2, &falling), WEFT_OK);
+    for (uint64_t group = 0; group < 2; group++) {
+        weft_share share;
+        const weft_share_rule rule = {.patterns = "*", .group = group, .groups = 2};
+        assert_int_equal(weft_share_open(falling, &rule, 1, &share), WEFT_OK);
+        assert_int_equal(share.slice_count, 1);
+        assert_int_equal(share.slices[0].tensor, 1 - group);
+        weft_share_close(&share);
+    }
+    weft_layout_free(falling);
+}
+
 /* ---- keys */
 
 static const weft_cut cuts[] = {{.name = "q", .patterns = "*.q, *.bias", .kind = WEFT_CUT_ROWS, .parts = 3},
@@ -253,15 +272,11 @@ static void parts_of_keys_name_the_cut_that_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_boxes),
-        cmocka_unit_test(padding_is_empty),
-        cmocka_unit_test(ranges_are_boxes),
-        cmocka_unit_test(elements_are_three_boxes_at_most),
-        cmocka_unit_test(the_first_rule_decides),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(misfits_are_refused),
-        cmocka_unit_test(whole_keys_are_found),
-        cmocka_unit_test(parts_of_keys_name_the_cut_that_is_missing),
+        cmocka_unit_test(parts_are_boxes),        cmocka_unit_test(padding_is_empty),
+        cmocka_unit_test(ranges_are_boxes),       cmocka_unit_test(elements_are_three_boxes_at_most),
+        cmocka_unit_test(the_first_rule_decides), cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(misfits_are_refused),    cmocka_unit_test(experts_in_any_order),
+        cmocka_unit_test(whole_keys_are_found),   cmocka_unit_test(parts_of_keys_name_the_cut_that_is_missing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
