@@ -56,6 +56,7 @@ static void bad_pieces_are_refused(void **state)
     refused(layout, (weft_piece[]){packed, {0, 0, 100, (char *)memory + 2}}, 2, "aligned to 4 bytes");
     refused(layout, (weft_piece[]){packed, {0, 0, 100, (void *)(UINTPTR_MAX - 39)}}, 2, "end of memory");
     refused(layout, (weft_piece[]){whole, {1, 0, 3, memory}, {1, 3, 5, memory}}, 3, "whole bytes");
+    refused(layout, (weft_piece[]){whole, {1, 1, 2, memory}, packed}, 3, "2 elements of F4 from 1 on");
     weft_layout_free(layout);
 }
 

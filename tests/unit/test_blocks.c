@@ -92,6 +92,10 @@ static void bad_blocks_are_refused(void **state)
             .row = {{64, 130}}, .memory = WEFT_F32);
     REFUSED(WEFT_E_LAYOUT, "strides lead two elements to one address", .slice = q.slice, .data = memory,
             .row = {{64, 64}}, .memory = WEFT_F32);
+    REFUSED(WEFT_E_LAYOUT, "rows of F4 that do not fill whole bytes take no strides", .slice = ragged.slice,
+            .data = memory, .column = {{3, 1}});
+    REFUSED(WEFT_E_LAYOUT, "rows of F4 that do not fill whole bytes take no strides", .slice = ragged.slice,
+            .data = memory, .row = {{4, 1}});
     REFUSED(WEFT_E_ARGUMENT, "memory of an unknown dtype", .slice = q.slice, .data = memory, .memory = (weft_dtype)99);
     REFUSED(WEFT_E_ARGUMENT, Q_BOX "flags 1 of the block are reserved", .slice = q.slice, .data = memory, .flags = 1);
 }
@@ -119,6 +123,9 @@ static void gaps_and_overlaps_are_named(void **state)
     refused(WEFT_E_LAYOUT, (weft_block[]){upper, left}, 2, "tensor q: no block holds row 32, column 16");
     refused(WEFT_E_LAYOUT, (weft_block[]){left, upper, late}, 3, "tensor q: no block holds row 32, column 16");
     refused(WEFT_E_LAYOUT, (weft_block[]){right, left}, 2, "tensor q: no block holds row 0, column 0");
+    const weft_block some[] = {{.slice = {0, 0, 16, 0, 32}, .data = memory},
+                               {.slice = {0, 32, 16, 0, 32}, .data = memory + 1024}};
+    refused(WEFT_E_LAYOUT, some, 2, "tensor q: no block holds row 16, column 0"); /* the first of several */
     refused(WEFT_E_LAYOUT, (weft_block[]){upper, right, left, wide}, 4,
             "tensor q: two blocks hold row 63, column 8: that of 32 rows from 32, and that of 1 rows from 63");
     assert_int_equal(open_with((weft_block[]){right, left, upper}, 3, &binding), WEFT_OK);
@@ -274,6 +281,22 @@ static void shared_memory_is_told_where_it_is_written(void **state)
     weft_binding_close(&binding);
 }
 
+/* Memory that is rounded when it is read has no way back in. */
+static void what_is_cast_is_never_written(void **state)
+{
+    static float other[64 * 32];
+    const weft_block cast = {.slice = q.slice, .data = other, .memory = WEFT_F32};
+    weft_binding binding;
+    weft_block all[] = {norm, packed, complex, ragged, cast};
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++)
+        all[i].data = memory + 200 * i;
+    pair_must(weft_binding_open_blocks(layout, all, 5, &binding), "blocks");
+    assert_int_equal(weft_binding_apart(&binding), WEFT_E_ARGUMENT);
+    assert_non_null(strstr(weft_last_error(), "is read by trainers alone"));
+    weft_binding_close(&binding);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_blocks_are_refused),
@@ -283,6 +306,7 @@ int main(void)
                                        cmocka_unit_test(a_binding_grows_with_blocks_and_not_with_rows),
                                        cmocka_unit_test(every_element_is_found),
                                        cmocka_unit_test(patterns_meet_where_paint_does),
-                                       cmocka_unit_test(shared_memory_is_told_where_it_is_written)};
+                                       cmocka_unit_test(shared_memory_is_told_where_it_is_written),
+                                       cmocka_unit_test(what_is_cast_is_never_written)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
+#include "base/bytes.h"
+#include "base/mem.h"
 #include "codec/frame.h"
 #include "layout/digest.h"
 #include "layout/grid.h"
@@ -30,9 +32,11 @@ static weft_layout *layout_of(const weft_tensor *tensors, uint64_t count)
 
 static void refused(const weft_tensor *tensors, uint64_t count, const char *words)
 {
+    const uint64_t blocks = weft_mem_blocks();
     weft_layout *layout = NULL;
     assert_int_equal(weft_layout_create(tensors, count, &layout), WEFT_E_LAYOUT);
     assert_null(layout);
+    assert_int_equal(weft_mem_blocks(), blocks);
     if (!strstr(weft_last_error(), words))
         fail_msg("\"%s\" does not say \"%s\"", weft_last_error(), words);
 }
@@ -78,6 +82,15 @@ static void bad_tensors_are_refused(void **state)
     refused((weft_tensor[]){{"x", WEFT_BF16, 0, NULL}, {"y", WEFT_BF16, 0, NULL}, {"x", WEFT_U8, 0, NULL}}, 3,
             "two tensors are named x");
     refused(&(weft_tensor){"x", WEFT_U8, 1, SHAPE(UINT64_C(1) << 60)}, 1, "units");
+    refused(&(weft_tensor){"x", WEFT_U8, 2, SHAPE(1 << 18, (1 << 24) + 1)}, 1, "16777217 units; at most 16777216");
+    char names[16][3];
+    const uint64_t sixteenth = UINT64_C(1) << 60;
+    weft_tensor sixteen[16];
+    for (int i = 0; i < 16; i++) {
+        snprintf(names[i], sizeof names[i], "%d", i);
+        sixteen[i] = (weft_tensor){names[i], WEFT_U8, 1, &sixteenth};
+    }
+    refused(sixteen, 16, "the layout's bytes overflow 64 bits at tensor 15");
     weft_layout *layout = NULL;
     assert_int_equal(weft_layout_create(NULL, 1, &layout), WEFT_E_ARGUMENT);
 }
@@ -87,7 +100,7 @@ static void sizes_are_right(void **state)
     (void)state;
     const weft_tensor tensors[] = {
         {"half", WEFT_F4, 2, SHAPE(3, 4)},  {"six", WEFT_F6_E3M2, 1, SHAPE(8)},
-        {"complex", WEFT_C64, 1, SHAPE(5)}, {"none", WEFT_BF16, 3, SHAPE(UINT64_MAX, 0, UINT64_MAX)},
+        {"complex", WEFT_C64, 1, SHAPE(5)}, {"none", WEFT_BF16, 3, SHAPE(UINT64_MAX, UINT64_MAX, 0)},
         {"scalar", WEFT_F64, 0, NULL},      {"row", WEFT_BF16, 1, SHAPE(7)},
     };
     const uint64_t bytes[] = {6, 6, 40, 0, 8, 14}, coded[] = {6, 6, 10, 0, 1, 7};
@@ -167,8 +180,74 @@ static void hash_sees_order_names_types_and_shapes(void **state)
     }
 }
 
+/* What the caller lent may change after the call. */
+static void layouts_keep_copies(void **state)
+{
+    (void)state;
+    char name[] = "first";
+    uint64_t shape[] = {2, 3};
+    weft_tensor kept;
+    weft_layout *layout = layout_of(&(weft_tensor){name, WEFT_BF16, 2, shape}, 1);
+    memset(name, 'x', 5);
+    shape[0] = shape[1] = 7;
+    assert_int_equal(weft_layout_tensor(layout, 0, &kept), WEFT_OK);
+    assert_string_equal(kept.name, "first");
+    assert_memory_equal(kept.shape, SHAPE(2, 3), sizeof shape);
+    weft_layout_free(layout);
+}
+
+/* Keys end packs and stretches, and go into the hash as the document says. */
+static void keys_end_what_they_part(void **state)
+{
+    (void)state;
+    const uint64_t wide = 262144 + 1;
+    const weft_tensor tensors[] = {{"a", WEFT_F32, 1, SHAPE(4)},    {"b", WEFT_F32, 1, SHAPE(4)},
+                                   {"c", WEFT_F32, 1, SHAPE(4)},    {"d", WEFT_F32, 1, SHAPE(wide)},
+                                   {"e", WEFT_F32, 1, SHAPE(wide)}, {"f", WEFT_F32, 1, SHAPE(wide)}};
+    const uint32_t keys[] = {0, 0, 5, 5, 5, 9};
+    weft_layout *plain = layout_of(tensors, 6), *keyed = NULL;
+    assert_int_equal(weft_layout_create_keyed(tensors, keys, 6, &keyed), WEFT_OK);
+    static const uint32_t tensor[] = {0, 2, 3, 3, 4, 4, 5, 5}, place[] = {0, 0, 1, 2, 3, 4, 0, 1};
+    assert_int_equal(plain->unit_count, 7);
+    assert_int_equal(keyed->unit_count, 8);
+    for (uint64_t u = 0; u < 8; u++) {
+        assert_int_equal(keyed->units[u].tensor, tensor[u]);
+        assert_int_equal(keyed->units[u].place, place[u]);
+    }
+    uint64_t hash[2] = {plain->hash[0], plain->hash[1]};
+    for (uint64_t t = 2; t < 6; t++) {
+        uint8_t words[20];
+        weft_bytes_put(words, hash[0], 8);
+        weft_bytes_put(words + 8, hash[1], 8);
+        weft_bytes_put(words + 16, keys[t], 4);
+        const XXH128_hash_t next = XXH3_128bits_withSeed(words, sizeof words, t);
+        hash[0] = next.low64;
+        hash[1] = next.high64;
+    }
+    assert_memory_equal(keyed->hash, hash, sizeof hash);
+    weft_layout_free(keyed);
+    weft_layout_free(plain);
+}
+
+/* A run ends at a multiple of 2^shift units of its stretch, and where the stretch ends. */
+static void runs_end_in_their_stretch(void **state)
+{
+    (void)state;
+    const weft_tensor tensors[] = {{"a", WEFT_F32, 1, SHAPE(5 * 262144)}, {"b", WEFT_BF16, 1, SHAPE(3 * 262144)}};
+    static const uint32_t units[][8] = {[0] = {1, 1, 1, 1, 1, 1, 1, 1},
+                                        [1] = {2, 1, 2, 1, 1, 2, 1, 1},
+                                        [2] = {4, 3, 2, 1, 1, 3, 2, 1},
+                                        [6] = {5, 4, 3, 2, 1, 3, 2, 1}};
+    weft_layout *layout = layout_of(tensors, 2);
+    for (uint32_t shift = 0; shift < 7; shift++)
+        for (uint64_t u = 0; u < 8 && units[shift][0]; u++)
+            assert_int_equal(weft_layout_run(layout, u, shift), units[shift][u]);
+    weft_layout_free(layout);
+}
+
 static void parse_refused(const uint8_t *bytes, uint64_t length, weft_status wanted)
 {
+    const uint64_t blocks = weft_mem_blocks();
     weft_layout *layout = NULL;
     uint8_t *exact = malloc(length + 1); /* the sanitizer sees one byte too many */
     assert_non_null(exact);
@@ -176,6 +255,7 @@ static void parse_refused(const uint8_t *bytes, uint64_t length, weft_status wan
     exact = realloc(exact, length > 0 ? length : 1);
     assert_int_equal(weft_layout_parse(exact, length, &layout), wanted);
     assert_null(layout);
+    assert_int_equal(weft_mem_blocks(), blocks);
     free(exact);
 }
 
@@ -195,13 +275,23 @@ static void parse_trusts_nothing(void **state)
         {0, 'w', WEFT_E_CORRUPT},  {4, 2, WEFT_E_PROTOCOL},  {8, 1, WEFT_E_CORRUPT},    {8, 3, WEFT_E_CORRUPT},
         {15, 255, WEFT_E_CORRUPT}, {16, 0, WEFT_E_LAYOUT},   {16, 31, WEFT_E_LAYOUT},   {19, 255, WEFT_E_LAYOUT},
         {20, 1, WEFT_E_CORRUPT},   {20, 17, WEFT_E_CORRUPT}, {23, 255, WEFT_E_CORRUPT}, {24, 0, WEFT_E_CORRUPT},
-        {27, 255, WEFT_E_CORRUPT}, {35, 255, WEFT_E_LAYOUT}, {44, 0, WEFT_E_CORRUPT},
+        {27, 255, WEFT_E_CORRUPT}, {35, 255, WEFT_E_LAYOUT}, {44, 0, WEFT_E_CORRUPT},   {45, 0, WEFT_E_CORRUPT},
+        {46, 0, WEFT_E_CORRUPT},
     };
     for (uint64_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         memcpy(bytes, example, sizeof example);
         bytes[faults[i].at] = faults[i].value;
         parse_refused(bytes, sizeof example, faults[i].wanted);
     }
+    memcpy(bytes, example, sizeof example);
+    bytes[11] = 1; /* 2^24 tensors more: no memory is taken for these */
+    const uint64_t allocations = weft_mem_allocations();
+    parse_refused(bytes, sizeof example, WEFT_E_CORRUPT);
+    assert_int_equal(weft_mem_allocations(), allocations);
+    uint8_t named[28 + WEFT_MAX_NAME + 1] = {'W', 'F', 'L', 'Y', 1, 0, 0, 0, 1, [16] = WEFT_BF16};
+    memset(named + 28, 'n', WEFT_MAX_NAME + 1);
+    weft_bytes_put(named + 24, WEFT_MAX_NAME + 1, 4);
+    parse_refused(named, sizeof named, WEFT_E_CORRUPT);
 }
 
 static void many_tensors_are_fast(void **state)
@@ -388,6 +478,9 @@ int main(void)
         cmocka_unit_test(sizes_are_right),
         cmocka_unit_test(serialised_form_is_the_law),
         cmocka_unit_test(hash_sees_order_names_types_and_shapes),
+        cmocka_unit_test(layouts_keep_copies),
+        cmocka_unit_test(keys_end_what_they_part),
+        cmocka_unit_test(runs_end_in_their_stretch),
         cmocka_unit_test(parse_trusts_nothing),
         cmocka_unit_test(many_tensors_are_fast),
         cmocka_unit_test(tiles_are_the_documented_size),

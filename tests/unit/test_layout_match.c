@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "layout/layout_match.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -81,6 +82,42 @@ static void a_tensor_under_two_names_is_found(void **state)
             "if it is 'model.embed.weight' under a second name");
 }
 
+/* It may be either of two, so nobody guesses. */
+static void a_tensor_like_two_others_is_not_tied(void **state)
+{
+    (void)state;
+    const weft_tensor mine[] = {model[0], {"twin", WEFT_BF16, 2, SHAPE(32, 16)}, {"new", WEFT_BF16, 2, SHAPE(32, 16)}};
+    const weft_match_side a = side_of("a", mine, 3), b = side_of("b", mine, 2);
+    char text[WEFT_MATCH_TEXT];
+    assert_int_equal(weft_match_by_name(&a, &b, NULL, text), WEFT_E_LAYOUT);
+    assert_string_equal(text, "a has 'new', b has not: give both ends the same tensors");
+}
+
+/* Pieces by the other side's numbers; one that names no tensor is left to the bind, which refuses it. */
+static void pieces_are_renumbered(void **state)
+{
+    const weft_tensor other[] = {model[2], model[0], model[3], model[1]};
+    const weft_match_side mine = side_of("a", other, COUNT), theirs = side_of("b", model, COUNT),
+                          few = side_of("c", model, 2);
+    char memory[1];
+    const weft_piece pieces[] = {{1, 5, 6, memory}, {0, 0, 1, NULL}, {COUNT, 0, 1, NULL}, {UINT64_MAX, 0, 1, NULL}};
+    static const uint64_t wanted[] = {0, 2, COUNT, UINT64_MAX};
+    const uint64_t blocks = weft_mem_blocks();
+    weft_piece *made = NULL;
+    (void)state;
+    assert_int_equal(weft_match_pieces(&mine, &few, pieces, 4, &made), WEFT_E_LAYOUT);
+    assert_null(made);
+    assert_int_equal(weft_mem_blocks(), blocks);
+    assert_int_equal(weft_match_pieces(&mine, &theirs, pieces, 4, &made), WEFT_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(made[i].tensor, wanted[i]);
+        assert_int_equal(made[i].first, pieces[i].first);
+        assert_int_equal(made[i].count, pieces[i].count);
+        assert_ptr_equal(made[i].data, pieces[i].data);
+    }
+    weft_mem_give(made);
+}
+
 static void dtype_shape_and_absence_are_said(void **state)
 {
     (void)state;
@@ -93,6 +130,12 @@ static void dtype_shape_and_absence_are_said(void **state)
     DIFFERS(other, COUNT, "'model.embed.weight' is [64,16] in r0 and [32,16] in the trainer", "padding");
     DIFFERS(model, 2, "2 tensors differ: the trainer has 'model.layers.0.norm.weight', r0 has not; the trainer has",
             "give both ends the same tensors");
+    other[0].rank = 1;
+    other[0].shape = SHAPE(32);
+    DIFFERS(other, COUNT, "'model.embed.weight' is [32] in r0 and [32,16] in the trainer");
+    other[0].rank = 3;
+    other[0].shape = SHAPE(32, 16, 1);
+    DIFFERS(other, COUNT, "'model.embed.weight' is [32,16,1] in r0 and [32,16] in the trainer");
     other[0] = other[1];
     DIFFERS(other, COUNT, "differ"); /* a name that an end has twice */
 }
@@ -141,9 +184,14 @@ static void layouts_are_matched_by_the_public_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_order_is_no_difference),    cmocka_unit_test(a_prefix_is_found_at_either_end),
-        cmocka_unit_test(a_tensor_under_two_names_is_found), cmocka_unit_test(dtype_shape_and_absence_are_said),
-        cmocka_unit_test(long_names_are_cut_and_cleaned),    cmocka_unit_test(layouts_are_matched_by_the_public_call),
+        cmocka_unit_test(another_order_is_no_difference),
+        cmocka_unit_test(a_prefix_is_found_at_either_end),
+        cmocka_unit_test(a_tensor_under_two_names_is_found),
+        cmocka_unit_test(a_tensor_like_two_others_is_not_tied),
+        cmocka_unit_test(pieces_are_renumbered),
+        cmocka_unit_test(dtype_shape_and_absence_are_said),
+        cmocka_unit_test(long_names_are_cut_and_cleaned),
+        cmocka_unit_test(layouts_are_matched_by_the_public_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
