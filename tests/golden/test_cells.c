@@ -129,6 +129,14 @@ static void others_list_none(void **state)
             fail_msg("byte %u = %u is taken", bad[i].at, bad[i].byte);
         bytes[bad[i].at] = before;
     }
+    uint8_t *longer = calloc(1, length + 1); /* a byte more */
+    assert_non_null(longer);
+    memcpy(longer, bytes, length);
+    assert_int_equal(read_exact(model, longer, length + 1), WEFT_E_CORRUPT);
+    longer[3] = 0; /* a reader of the shares alone sees no cells, and refuses a key without them too */
+    assert_int_equal(weft_update_shares_read(longer, length, &(weft_key_share *){NULL}, &(uint32_t){0}),
+                     WEFT_E_CORRUPT);
+    free(longer);
     weft_mem_give(bytes);
     weft_layout_free(model);
 }

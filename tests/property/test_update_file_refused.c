@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/support/update_pair.h"
+#include "update/update_format.h"
 
 static void wrong_bases_are_refused(void **state)
 {
@@ -212,6 +213,92 @@ static weft_status stop_at_once(void *user, uint64_t done, uint64_t total)
     return WEFT_E_TIMEOUT;
 }
 
+/* Changes a weight that the update changes too, once the proof is over. */
+typedef struct changer {
+    uint8_t *weight;
+    uint64_t passes;
+} changer;
+
+static weft_status change_after_proof(void *user, uint64_t done, uint64_t total)
+{
+    const changer *c = user;
+    if (done * c->passes == total)
+        *c->weight ^= 1;
+    return WEFT_OK;
+}
+
+/* Nothing is left of an update during which the weights changed, but for that change. */
+static void weights_that_change_meanwhile_are_noticed(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    for (size_t l = 0; l < LEVELS; l++) {
+        memory_file out = {0};
+        const weft_sink sink = memory_sink(&out);
+        pair_diff(&p, levels[l], 1);
+        weft_update_file *file = pair_open(&p);
+        uint64_t at = p.base.bytes;
+        do
+            at--;
+        while (p.base.data[at] == p.target.data[at]);
+        changer c = {p.work.data + at, 1};
+        const weft_work work = {.size = sizeof work, .threads = 1, .progress = change_after_proof, .user = &c};
+        assert_int_not_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_OK);
+        *c.weight ^= 1;
+        same(&p.work, &p.base);
+        c.passes = 2;
+        assert_int_not_equal(weft_update_rewrite(file, p.base.layout, p.work.pieces, TENSORS, &work, &sink, NULL),
+                             WEFT_OK);
+        *c.weight ^= 1;
+        same(&p.work, &p.base);
+        memory_free(&out);
+        weft_update_close(file);
+    }
+    pair_free(&p);
+}
+
+/* A caller of an earlier weft has shorter structs. */
+static void shorter_structs_are_taken(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    pair_diff(&p, "fast", 1);
+    weft_update_file *file = pair_open(&p);
+    weft_work work = {.size = offsetof(weft_work, progress), .threads = 1, .progress = stop_at_once};
+    weft_apply_info info = {.size = offsetof(weft_apply_info, changed), .changed = 99, .apply_ms = -1};
+    weft_update_header header = {.size = offsetof(weft_update_header, layout), .layout = {5, 6}, .changed = 99};
+    assert_int_equal(weft_update_describe(file, &header), WEFT_OK);
+    assert_true(header.layout[0] == 5 && header.layout[1] == 6 && header.changed == 99 && header.target.number == 4);
+    assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, &info), WEFT_OK);
+    assert_true(info.changed == 99 && info.apply_ms < 0 && info.version.number == 4);
+    weft_update_close(file);
+    pair_free(&p);
+}
+
+/* A file whose checks fit, and whose target is another. */
+static void wrong_targets_are_refused(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    for (size_t l = 0; l < LEVELS; l++) {
+        memory_file out = {0};
+        const weft_sink sink = memory_sink(&out);
+        pair_diff(&p, levels[l], 1);
+        weft_update_file *file = pair_open(&p);
+        file->header.target.root++;
+        assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, NULL, NULL), WEFT_E_TARGET);
+        same(&p.work, &p.base);
+        assert_int_equal(weft_update_rewrite(file, p.base.layout, p.work.pieces, TENSORS, NULL, &sink, NULL),
+                         WEFT_E_TARGET);
+        assert_int_equal(out.bytes, 0);
+        weft_update_close(file);
+    }
+    pair_free(&p);
+}
+
 /* A caller that stops the work while parameters are chosen does not wait for a pass over the weights. */
 static void callers_may_stop_the_choice(void **state)
 {
@@ -393,6 +480,9 @@ int main(void)
         cmocka_unit_test(other_layouts_are_refused),
         cmocka_unit_test(budgets_hold),
         cmocka_unit_test(callers_may_stop_it),
+        cmocka_unit_test(weights_that_change_meanwhile_are_noticed),
+        cmocka_unit_test(shorter_structs_are_taken),
+        cmocka_unit_test(wrong_targets_are_refused),
         cmocka_unit_test(callers_may_stop_the_choice),
         cmocka_unit_test(shared_memory_is_refused),
         cmocka_unit_test(callers_are_named),

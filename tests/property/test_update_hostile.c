@@ -258,6 +258,125 @@ static void frames_are_counted(void **state)
     memory_free(&file);
 }
 
+/* What header, tail and trailer say is judged, however well the checks fit. */
+static void ends_are_judged(void **state)
+{
+    enum { END = 1 << 20 }; /* places from the tail on */
+    static const struct {
+        uint64_t at;
+        uint8_t add;
+        bool sealed;
+        weft_status status;
+        const char *words;
+    } rows[] = {{108, 1, true, WEFT_E_PROTOCOL, "a snapshot in its header"},
+                {76, 1, true, WEFT_E_PROTOCOL, "a root in its header"},
+                {100, 1, true, WEFT_E_PROTOCOL, "root"},
+                {END + 24 + 8, 1, true, WEFT_E_PROTOCOL, "different versions"},
+                {END + 24 + 16, 1, true, WEFT_E_PROTOCOL, "different versions"},
+                {END + 24 + 32, 1, true, WEFT_E_CORRUPT, "1 buckets"},
+                {END + 8 + 3, 64, false, WEFT_E_CORRUPT, "cut short"}, /* cells, and there are none */
+                {END + 12, 1, false, WEFT_E_CORRUPT, "cut short"}};
+    memory_file file = {0};
+    (void)state;
+    file_make(&file, "fast");
+    uint8_t *end = file.data + file.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint8_t *at = rows[i].at < END ? file.data + rows[i].at : end + rows[i].at - END;
+        weft_update_file *update = NULL;
+        const weft_source source = memory_source(&file);
+        *at = (uint8_t)(*at + rows[i].add);
+        if (rows[i].sealed)
+            reseal(file.data, file.bytes);
+        const weft_status status = weft_update_open(&source, &update);
+        if (status != rows[i].status || !strstr(weft_last_error(), rows[i].words))
+            fail_msg("%llu: %s: %s", (unsigned long long)rows[i].at, weft_status_name(status), weft_last_error());
+        *at = (uint8_t)(*at - rows[i].add);
+    }
+    memory_free(&file);
+}
+
+static weft_update_file *resealed(memory_file *file)
+{
+    const weft_source source = memory_source(file);
+    weft_update_file *update = NULL;
+    reseal(file->data, file->bytes);
+    if (weft_update_open(&source, &update) != WEFT_OK)
+        fail_msg("%s", weft_last_error());
+    return update;
+}
+
+static void sections_are_what_they_say(void **state)
+{
+    memory_file file = {0};
+    const weft_layout *own;
+    uint8_t attachment[256] = {77};
+    uint64_t bytes;
+    int named;
+    (void)state;
+    file_make(&file, "fast");
+    uint8_t *end = file.data + file.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    file.data[120] ^= 1; /* the attachment's hash */
+    weft_update_file *update = resealed(&file);
+    assert_int_equal(weft_update_attachment(update, attachment, sizeof attachment, &bytes), WEFT_E_CHECK);
+    assert_int_equal(attachment[0], 77);
+    weft_update_close(update);
+    file.data[120] ^= 1;
+    file.data[28] ^= 1; /* the layout's, in both places */
+    file.data[44] ^= 1;
+    update = resealed(&file);
+    assert_int_equal(weft_update_layout(update, &own, &named), WEFT_E_CORRUPT);
+    weft_update_close(update);
+    file.data[28] ^= 1;
+    file.data[44] ^= 1;
+    const uint64_t packed = weft_bytes_get(end + 12, 4), whole = weft_bytes_get(file.data + 112, 8);
+    const weft_source source = memory_source(&file);
+    assert_true(packed > 1);
+    weft_bytes_put(file.data + 112, packed - 1, 8);
+    reseal(file.data, file.bytes);
+    assert_int_equal(weft_update_open(&source, &update), WEFT_E_CORRUPT);
+    weft_bytes_put(file.data + 112, whole, 8);
+    uint8_t *frame_bytes = end + WEFT_TAIL_BYTES + 48; /* the shape begins two bytes earlier */
+    weft_bytes_put(frame_bytes, weft_bytes_get(frame_bytes, 8) - 2, 8);
+    weft_bytes_put(end + 8, weft_bytes_get(end + 8, 4) + 2, 4);
+    reseal(file.data, file.bytes);
+    assert_int_equal(weft_update_open(&source, &update), WEFT_E_CORRUPT);
+    weft_bytes_put(frame_bytes, weft_bytes_get(frame_bytes, 8) + 2, 8);
+    weft_bytes_put(end + 8, weft_bytes_get(end + 8, 4) - 2, 4);
+    memory_write(&file, (uint8_t[8]){0}, 8); /* bytes that no section has */
+    end = file.data + file.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    memmove(end, end - 8, WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES);
+    const weft_source longer = memory_source(&file);
+    assert_int_equal(weft_update_open(&longer, &update), WEFT_E_CORRUPT);
+    memory_free(&file);
+}
+
+/* Frames whose units fall, and frames of one unit twice. */
+static void frames_rise(void **state)
+{
+    (void)state;
+    for (int twice = 0; twice < 2; twice++) {
+        memory_file file = {0};
+        weft_update_tensor tensors[TENSORS];
+        uint8_t both[1 << 16];
+        file_make(&file, "fast");
+        uint8_t *first = file.data + weft_frame_pad(128 + 2 * weft_bytes_get(file.data + 110, 2));
+        const uint64_t one = weft_frame_measure(first, file.bytes), two = weft_frame_measure(first + one, file.bytes);
+        assert_true(one + two < sizeof both);
+        memcpy(both, first + one, two);
+        memcpy(both + two, first, one);
+        if (twice)
+            weft_bytes_put(first + one, weft_bytes_get(first, 4), 4);
+        else
+            memcpy(first, both, one + two);
+        weft_update_file *update = resealed(&file);
+        assert_int_equal(weft_update_apply(update, layout, work_pieces, TENSORS, NULL, NULL), WEFT_E_CORRUPT);
+        assert_int_equal(weft_update_tensors(update, layout, base_pieces, TENSORS, tensors, NULL), WEFT_E_CORRUPT);
+        assert_memory_equal(work, base, layout->bytes);
+        weft_update_close(update);
+        memory_free(&file);
+    }
+}
+
 /* ---- grids */
 
 static void grids_are_not_trusted(void **state)
@@ -347,6 +466,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resealed_mutants),
         cmocka_unit_test(files_of_another_weft_are_told_as_files),
+        cmocka_unit_test(ends_are_judged),
+        cmocka_unit_test(sections_are_what_they_say),
+        cmocka_unit_test(frames_rise),
         cmocka_unit_test(grids_are_not_trusted),
         cmocka_unit_test(grids_are_short_and_true),
         cmocka_unit_test(grids_of_alike_tensors_are_copies),

@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "tests/support/update_chain.h"
+#include "update/update_format.h"
 
 static weft_status stop(void *user, uint64_t done, uint64_t total)
 {
@@ -44,6 +46,116 @@ static void what_does_not_follow_is_refused(void **state)
     out.room = 300;
     assert_int_equal(merge_into(&c, 0, 2, false, NULL, &out, NULL), WEFT_E_FILE);
     memory_free(&out);
+    chain_close(&c);
+}
+
+/* What two files say of themselves fits, and they do not fit each other. */
+static void what_contradicts_is_refused(void **state)
+{
+    static const struct {
+        uint64_t layout, number, target, base;
+        bool bound;
+        weft_status status;
+        const char *words;
+    } rows[] = {{1, 0, 0, 0, false, WEFT_E_LAYOUT, "update 2 is for another layout than the first"},
+                {0, 9, 0, 0, false, WEFT_E_ARGUMENT, "numbers must grow"},
+                {0, 0, 1, 0, true, WEFT_E_TARGET, "the last target"},
+                {0, 0, 0, 1, false, WEFT_E_ARGUMENT, "update 2 starts from"}};
+    chain c;
+    (void)state;
+    chain_open(&c);
+    chain_step(&c, 100, "fast");
+    chain_step(&c, 100, "fast");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        memory_file out = {0};
+        weft_update_file *none = NULL;
+        c.updates[1]->header.layout[1] += rows[i].layout;
+        c.updates[0]->header.base.number += rows[i].number;
+        c.updates[1]->header.target.root += rows[i].target;
+        c.updates[1]->trailer.target.root += rows[i].target;
+        c.updates[1]->header.base.root += rows[i].base;
+        const weft_status status = merge_into(&c, 0, 2, rows[i].bound, NULL, &out, NULL);
+        if (status != rows[i].status || !strstr(weft_last_error(), rows[i].words))
+            fail_msg("row %zu: %s: %s", i, weft_status_name(status), weft_last_error());
+        weft_source source = memory_source(&out);
+        assert_int_not_equal(weft_update_open(&source, &none), WEFT_OK); /* the sink has no whole file */
+        c.updates[1]->header.layout[1] -= rows[i].layout;
+        c.updates[0]->header.base.number -= rows[i].number;
+        c.updates[1]->header.target.root -= rows[i].target;
+        c.updates[1]->trailer.target.root -= rows[i].target;
+        c.updates[1]->header.base.root -= rows[i].base;
+        memory_free(&out);
+    }
+    chain_close(&c);
+}
+
+/* A caller of an earlier weft has a shorter struct for the figures. */
+static void shorter_figures_are_taken(void **state)
+{
+    chain c;
+    memory_file out = {0};
+    weft_piece base[TENSORS], target[TENSORS];
+    const weft_sink sink = memory_sink(&out);
+    (void)state;
+    chain_open(&c);
+    chain_step(&c, 100, "fast");
+    pieces_of(&c, c.image[0], base);
+    pieces_of(&c, c.image[1], target);
+    for (int merges = 0; merges < 2; merges++) {
+        weft_update_info info = {.size = offsetof(weft_update_info, changed), .changed = 99, .bytes = 98};
+        out.bytes = 0;
+        assert_int_equal(merges ? merge_into(&c, 0, 1, true, NULL, &out, &info)
+                                : weft_diff(c.layout, base, TENSORS, target, TENSORS, NULL, NULL, &sink, &info),
+                         WEFT_OK);
+        assert_true(info.changed == 99 && info.bytes == 98 && info.elements > 0);
+    }
+    memory_free(&out);
+    chain_close(&c);
+}
+
+/* The newest attachment of the merged updates, whichever of them brought it. */
+static void the_newest_attachment_stays(void **state)
+{
+    static const struct {
+        const char *first, *second, *merged;
+    } rows[] = {{"one", "two", "two"}, {"one", "", "one"}, {"", "two", "two"}, {"", "", ""}};
+    chain c;
+    (void)state;
+    chain_open(&c);
+    chain_step(&c, 100, "fast");
+    chain_step(&c, 100, "fast");
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        const char *const said[] = {rows[i / 2].first, rows[i / 2].second};
+        memory_file files[2] = {{0}}, out = {0};
+        weft_update_file *updates[2], *merged;
+        weft_piece pieces[3][TENSORS];
+        const weft_sink sink = memory_sink(&out);
+        char text[8] = "";
+        uint64_t bytes;
+        for (int v = 0; v < 3; v++)
+            pieces_of(&c, c.image[v], pieces[v]);
+        for (int u = 0; u < 2; u++) {
+            const weft_sink to = memory_sink(&files[u]);
+            const weft_diff_options options = {
+                .size = sizeof options, .level = "fast", .attachment = said[u], .attachment_bytes = strlen(said[u])};
+            assert_int_equal(weft_diff(c.layout, pieces[u], TENSORS, pieces[u + 1], TENSORS, &options, NULL, &to, NULL),
+                             WEFT_OK);
+            updates[u] = opened(&files[u]);
+        }
+        assert_int_equal(weft_update_merge(updates, 2, c.layout, i % 2 ? pieces[0] : NULL, i % 2 ? TENSORS : 0, NULL,
+                                           NULL, &sink, NULL),
+                         WEFT_OK);
+        merged = opened(&out);
+        assert_int_equal(weft_update_attachment(merged, text, sizeof text, &bytes), WEFT_OK);
+        assert_int_equal(bytes, strlen(rows[i / 2].merged));
+        assert_string_equal(text, rows[i / 2].merged);
+        weft_update_close(merged);
+        for (int u = 0; u < 2; u++) {
+            weft_update_close(updates[u]);
+            memory_free(&files[u]);
+        }
+        memory_free(&out);
+    }
     chain_close(&c);
 }
 
@@ -185,8 +297,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_follow_is_refused), cmocka_unit_test(callers_may_stop_a_merge),
-        cmocka_unit_test(a_failed_read_ends_the_merge),    cmocka_unit_test(another_layout_is_refused),
-        cmocka_unit_test(struck_files_are_refused),
+        cmocka_unit_test(what_contradicts_is_refused),     cmocka_unit_test(shorter_figures_are_taken),
+        cmocka_unit_test(the_newest_attachment_stays),     cmocka_unit_test(a_failed_read_ends_the_merge),
+        cmocka_unit_test(another_layout_is_refused),       cmocka_unit_test(struck_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
