@@ -28,10 +28,10 @@ static weft_status read_whole(const char *path, int fd, char **text, uint64_t *b
     uint64_t room = 0, taken = 0;
     *bytes = 0;
     for (*text = NULL;; *bytes += taken) {
+        if (*bytes > WEFT_SITE_BYTES)
+            return weft_fail(WEFT_E_CONFIG, "%s: larger than %" PRIu64 " bytes: is it a site file?", path,
+                             WEFT_SITE_BYTES);
         if (*bytes == room) {
-            if (room > WEFT_SITE_BYTES)
-                return weft_fail(WEFT_E_CONFIG, "%s: larger than %" PRIu64 " bytes: is it a site file?", path,
-                                 WEFT_SITE_BYTES);
             char *grown = weft_mem_grow(*text, *text ? room + 1 : 0, room * 2 + 4096 + 1, 1);
             if (!grown)
                 return weft_fail(WEFT_E_MEMORY, "no memory to read site file %s", path);

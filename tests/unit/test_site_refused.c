@@ -220,6 +220,8 @@ static void keys_of_tls(void **state)
          "[security] key_file = k: names are proved by certificates here"},
         {"[security]\nmode = tls\nca = c\ncertificate = c\nkey = k\n[peer.trainer]\n", 2,
          "[security] mode = tls: a peer named trainer would prove what the trainer proves"},
+        {"[security]\nreplace = yes\n", 2,
+         "[security] replace = yes: only [security] mode = tls asks for proof of a name"},
         {"[security]\nkey_file = k\n", 2, "[security] key_file = k: only [security] mode = tls uses this file"},
         {"[security]\nmode = open\nca = c\n", 3, "[security] ca = c: only [security] mode = tls uses this file"},
         {"[peers]\nkey_file_next = k\n", 2, "[peers] key_file_next = k: only [security] mode = tls uses this file"},
@@ -313,6 +315,23 @@ static void a_file_without_end(void **state)
     assert_non_null(strstr(weft_last_error(), "is it a site file?"));
 }
 
+/* Comments of exactly as many bytes as a file may have, and of one more. */
+static void the_largest_file(void **state)
+{
+    enum { MOST = 4 << 20 };
+    static char text[MOST + 1];
+    weft_site *site = NULL;
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = i % 1000 == 999 ? '\n' : '#';
+    site_scratch_write(&scratch, text, MOST);
+    assert_int_equal(weft_site_load(scratch.path, NULL, 0, &site), WEFT_OK);
+    weft_site_free(site);
+    site_scratch_write(&scratch, text, MOST + 1);
+    assert_int_equal(weft_site_load(scratch.path, NULL, 0, &site), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "larger than 4194304 bytes"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +346,7 @@ int main(void)
         cmocka_unit_test(values_too_long),
         cmocka_unit_test(files_that_cannot_be_read),
         cmocka_unit_test(a_file_without_end),
+        cmocka_unit_test(the_largest_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
