@@ -5,6 +5,8 @@
 
 #include <cmocka.h>
 
+#include "site/site_link.h"
+#include "tests/support/site_load.h"
 #include "tests/support/site_refused.h"
 
 static void rails(void **state)
@@ -66,6 +68,8 @@ static void relays(void **state)
          "[peer.a] relay = 127.0.0.1:7117: for [peer.a] [trainer] has that port too"},
         {"[peer.a]\nrelay = 0.0.0.0:7\n", 2,
          "[peer.a] relay = 0.0.0.0:7: for [peer.a] a relay needs the address that others dial"},
+        {"[peer.g*]\nrelay = 0.0.0.0:7\n", 2,
+         "[peer.g*] relay = 0.0.0.0:7: for [peer.g*] a relay needs the address that others dial"},
         {"[peer.a]\nrelay = [::]:7\n", 2, "[peer.a] relay = [::]:7: for [peer.a] a relay needs the address"},
         {"[peer.a]\nrelay = 10.0.0.1:7\n", 2, "[peer.a] relay = 10.0.0.1:7: for [peer.a] beyond loopback anyone"},
         {"[peer.a]\nrelay = 127.0.0.1:7\nrelay_memory = 16MiB\n", 3,
@@ -105,12 +109,75 @@ static void chains(void **state)
         }
 }
 
+/* The relays of a peer in their order, and how far away a relay may stand and still vouch. */
+static void ways(void **state)
+{
+    static const struct {
+        const char *relay, *peer;
+        uint32_t hops; /* least number that puts the relay before the peer; 0: none does */
+    } rows[] = {{"b", "a", 1}, {"c", "a", 1},   {"d", "a", 2},   {"e", "a", 3},     {"a", "b", 0},
+                {"e", "d", 1}, {"e", "g-7", 2}, {"d", "g-7", 1}, {"b", "nobody", 0}};
+    char names[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    weft_site_peer row;
+    (void)state;
+    weft_site *site = load("[peer.a]\nvia = c, b\n[peer.b]\nvia = d\nrelay = 127.0.0.1:1\n[peer.c]\n"
+                           "relay = 127.0.0.1:2\n[peer.d]\nvia = e\nrelay = 127.0.0.1:3\n[peer.e]\n"
+                           "relay = 127.0.0.1:4\n[peer.g-*]\nvia = d\n");
+    assert_int_equal(weft_site_resolve(site, "a", &row), WEFT_OK);
+    assert_int_equal(weft_site_via(&row, names), 2);
+    assert_string_equal(names[0], "c");
+    assert_string_equal(names[1], "b");
+    assert_int_equal(weft_site_resolve(site, "c", &row), WEFT_OK);
+    assert_int_equal(weft_site_via(&row, names), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (uint32_t hops = 0; hops < 5; hops++)
+            if (weft_site_vouches(site, rows[i].relay, rows[i].peer, hops) !=
+                (rows[i].hops > 0 && hops >= rows[i].hops))
+                fail_msg("%s before %s over %u", rows[i].relay, rows[i].peer, hops);
+    weft_site_free(site);
+}
+
+/* Where a relay listens for each source, and where ends send from. */
+static void addresses(void **state)
+{
+    static const struct {
+        const char *relay;
+        uint64_t number;
+        const char *listen; /* NULL: ports do not go so far */
+    } ports[] = {{"10.0.0.1:7118", 0, "10.0.0.1:7118"},
+                 {"10.0.0.1:7118", 63, "10.0.0.1:7181"},
+                 {"[::1]:9", 1, "[::1]:10"},
+                 {"h:65535", 0, "h:65535"},
+                 {"h:65535", 1, NULL},
+                 {"h:65500", 36, NULL}};
+    static const struct {
+        const char *text, *trainer, *relay; /* addresses by tcp */
+    } sites[] = {{"[trainer]\nlisten = 127.0.0.1:7\n", "127.0.0.1", "127.0.0.9"},
+                 {"[trainer]\naddress = eth0\n", "eth0", "127.0.0.9"},
+                 {"[trainer]\naddress = eth0\n[provider.tcp]\naddress = eth1, eth2\n", "eth1", "eth1"},
+                 {"[provider.stream]\naddress = eth3\n", "127.0.0.1", "127.0.0.9"}};
+    char text[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    (void)state;
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        assert_int_equal(weft_site_relay_listen(ports[i].relay, ports[i].number, text), ports[i].listen != NULL);
+        if (ports[i].listen)
+            assert_string_equal(text, ports[i].listen);
+    }
+    for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+        weft_site *site = load(sites[i].text);
+        assert_true(weft_site_trainer_rails(site, "tcp", list) > 0);
+        assert_string_equal(list[0], sites[i].trainer);
+        weft_site_relay_address(site, "tcp", "127.0.0.9:7118", text);
+        assert_string_equal(text, sites[i].relay);
+        weft_site_free(site);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rails),
-        cmocka_unit_test(relays),
-        cmocka_unit_test(chains),
+        cmocka_unit_test(rails), cmocka_unit_test(relays),    cmocka_unit_test(chains),
+        cmocka_unit_test(ways),  cmocka_unit_test(addresses),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

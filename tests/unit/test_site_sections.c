@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "tests/support/site_load.h"
 
 static const char ranked[] = "[peers]\nwindow = 10\nheartbeat = 10s\nstaging = 10MiB\nlevel = full\n"
@@ -90,6 +91,9 @@ static void a_name_that_nothing_admits_is_refused_with_those_admitted(void **sta
     weft_site *site = load("[peer.a]\n[peer.b]\n[peer.gpu-*]\n");
     assert_int_equal(weft_site_resolve(site, "c", &peer), WEFT_E_CONFIG);
     assert_non_null(strstr(weft_last_error(), "admits no peer 'c'; it admits a, b, gpu-*; add [peer.c]"));
+    assert_non_null(strstr(weft_last_error_outside(), "admits no peer 'c'"));
+    assert_null(strstr(weft_last_error_outside(), "gpu")); /* whoever knocks learns no names */
+    assert_null(strstr(weft_last_error_outside(), scratch.folder));
     assert_int_equal(weft_site_resolve(site, "gpu", &peer), WEFT_E_CONFIG);
     assert_int_equal(weft_site_resolve(site, "", &peer), WEFT_E_CONFIG);
     assert_int_equal(weft_site_resolve(site, "gpu-\n", &peer), WEFT_E_CONFIG);
@@ -178,6 +182,17 @@ static void a_copy_stands_alone(void **state)
     assert_get(copy, NULL, "provider.tcp.chunk", "auto");
     assert_int_equal(copy->peer_count, 2);
     assert_string_equal(copy->peers[1].name, "lone");
+    weft_site_free(copy);
+    site = load("[cut.a]\ntensors = q, k\nby = rows\nat = 3, 5\n[source.0]\nlisten = 127.0.0.1:1\n"
+                "[source.1]\nlisten = 127.0.0.1:2\nholding = h\n");
+    assert_int_equal(weft_site_copy(site, &copy), WEFT_OK);
+    weft_site_free(site);
+    assert_int_equal(copy->cut_count, 1);
+    assert_string_equal(copy->cuts[0].tensors, "q, k");
+    assert_int_equal(copy->cuts[0].numbers[1], 5);
+    assert_int_equal(copy->source_count, 2);
+    assert_string_equal(weft_site_source_listen(copy, 1), "127.0.0.1:2");
+    assert_string_equal(copy->sources[1].holding, "h");
     weft_site_free(copy);
     site = load("");
     assert_int_equal(weft_site_copy(site, &copy), WEFT_OK);
