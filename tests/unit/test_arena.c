@@ -227,6 +227,76 @@ static void journal_gives_back(void **state)
     weft_journal_close(&journal);
 }
 
+/* Readers hold a place, and only updates with frames lead on, from the version that they were made from. */
+static void journal_leads(void **state)
+{
+    (void)state;
+    weft_journal journal;
+    weft_blob *blob = weft_blob_make("attached", 8);
+    assert_int_equal(weft_journal_open(&journal, 1u << 20, LARGEST), WEFT_OK);
+    assert_null(weft_journal_after(&journal, 0));
+    for (uint64_t n = 1; n <= 4; n++) {
+        weft_update update = make_update(&journal, n, blob);
+        update.readers = 77; /* of somebody else: those at its place count */
+        weft_journal_place(&journal)->readers = (uint32_t)n;
+        assert_int_equal(weft_journal_append(&journal, &update)->readers, n);
+    }
+    weft_update *third = weft_journal_at(&journal, 3);
+    for (uint64_t order = 0; order < 4; order++)
+        assert_ptr_equal(weft_journal_after(&journal, order), weft_journal_at(&journal, order + 1));
+    assert_null(weft_journal_after(&journal, 4));
+    third->from = 1; /* of another base than the version before */
+    assert_null(weft_journal_after(&journal, 2));
+    third->from = 2;
+    const weft_version base = third->base, target = third->target;
+    const uint32_t free = weft_arena_free_blocks(&journal.arena);
+    weft_journal_empty(&journal, third);
+    assert_null(weft_journal_after(&journal, 2));
+    assert_ptr_equal(weft_journal_at(&journal, 3), third);
+    assert_memory_equal(&third->base, &base, sizeof base);
+    assert_memory_equal(&third->target, &target, sizeof target);
+    assert_null(third->attachment);
+    assert_int_equal(weft_arena_free_blocks(&journal.arena), free + 2); /* of both its levels */
+    assert_int_equal(blob->references, 4);
+    weft_journal_close(&journal);
+    weft_blob_drop(blob);
+}
+
+static void blocks_are_left(void **state)
+{
+    (void)state;
+    weft_arena arena;
+    weft_chain chain;
+    assert_int_equal(weft_arena_open(&arena, 4u << 16, LARGEST), WEFT_OK);
+    weft_chain_begin(&chain);
+    assert_true(weft_chain_extend_leaving(&arena, &chain, 3));
+    assert_false(weft_chain_extend_leaving(&arena, &chain, 3));
+    assert_int_equal(weft_arena_free_blocks(&arena), 3);
+    assert_true(weft_chain_extend_leaving(&arena, &chain, 2));
+    weft_chain_free(&arena, &chain);
+    weft_arena_close(&arena);
+}
+
+static void attachments_are_checked(void **state)
+{
+    static const struct {
+        const void *data;
+        uint64_t bytes;
+        weft_status status;
+    } rows[] = {{NULL, 0, WEFT_OK},
+                {"", 0, WEFT_OK},
+                {"x", 1, WEFT_OK},
+                {NULL, 1, WEFT_E_ARGUMENT},
+                {"x", WEFT_ATTACHMENT_MAX, WEFT_OK},
+                {"x", WEFT_ATTACHMENT_MAX + 1, WEFT_E_ARGUMENT},
+                {"x", UINT64_MAX, WEFT_E_ARGUMENT}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(weft_blob_check("publish", rows[i].data, rows[i].bytes), rows[i].status);
+        assert_true(rows[i].status == WEFT_OK || strstr(weft_last_error(), "publish: an attachment of "));
+    }
+}
+
 static void blobs(void **state)
 {
     (void)state;
@@ -238,7 +308,10 @@ static void blobs(void **state)
     assert_memory_equal(full->data, "bytes", 5);
     weft_blob_drop(empty);
     weft_blob_drop(weft_blob_hold(full));
+    assert_int_equal(full->references, 1);
+    const uint64_t blocks = weft_mem_blocks();
     weft_blob_drop(full);
+    assert_int_equal(weft_mem_blocks(), blocks - 1);
     weft_blob_drop(weft_blob_hold(NULL));
 }
 
@@ -304,6 +377,9 @@ int main(void)
         cmocka_unit_test(journal),
         cmocka_unit_test(journal_joins),
         cmocka_unit_test(journal_gives_back),
+        cmocka_unit_test(journal_leads),
+        cmocka_unit_test(blocks_are_left),
+        cmocka_unit_test(attachments_are_checked),
         cmocka_unit_test(blobs),
         cmocka_unit_test(prefaults_ahead),
     };

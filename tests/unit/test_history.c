@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "journal/history.h"
+#include "journal/journal.h"
 #include "layout/digest.h"
 
 #define PARTS    97u
@@ -35,9 +36,12 @@ static void ranges_are_right(const weft_history *history, uint64_t newest, uint6
         uint64_t order = weft_mix64(++*seed) % (newest + 1);
         if (!weft_history_reaches(history, order))
             continue;
+        memset(words, 0x77, sizeof words);
         memcpy(words, &kept[newest][first], count * sizeof *words);
         weft_history_rewind(history, order, first, count, words);
         assert_memory_equal(words, &kept[order][first], count * sizeof *words);
+        for (uint64_t past = count; past < PARTS; past++) /* of no other part */
+            assert_true(words[past] == UINT64_C(0x7777777777777777));
     }
 }
 
@@ -121,6 +125,43 @@ static void the_newest_is_amended(void **state)
     weft_history_close(&history);
 }
 
+/* One update after the other, from the newest to the oldest kept, also where the ring began anew. */
+static void steps_back(void **state)
+{
+    (void)state;
+    weft_history history;
+    uint64_t seed = 9, words[PARTS];
+    memset(kept, 0, sizeof kept);
+    assert_int_equal(weft_history_open(&history, PARTS, 0), WEFT_OK);
+    for (uint64_t order = 1; order <= 50; order++) {
+        publish(&history, order, 5, &seed);
+        memcpy(words, kept[order], sizeof words);
+        for (uint64_t back = order; back > 0 && weft_history_reaches(&history, back - 1); back--) {
+            weft_history_step_back(&history, back, words);
+            assert_memory_equal(words, kept[back - 1], sizeof words);
+        }
+    }
+    assert_true(history.oldest > 20); /* so the ring began anew */
+    weft_history_close(&history);
+}
+
+/* At most a quarter of the journal, and as much as the journal's updates can fill, but room for two dense ones. */
+static void memory(void **state)
+{
+    static const struct {
+        uint64_t parts, journal, moves;
+    } rows[] = {{97, 0, 194},
+                {97, 16 * 4 * 193, 194},
+                {97, 16 * 4 * 195, 195},
+                {97, 16 * 4 * 5000, 5000},
+                {97, UINT64_MAX, 97 * WEFT_JOURNAL_UPDATES},
+                {0, 0, 1},
+                {0, 1 << 20, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(weft_history_need(rows[i].parts, rows[i].journal), rows[i].moves * sizeof(weft_move));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +169,8 @@ int main(void)
         cmocka_unit_test(the_oldest_give_way),
         cmocka_unit_test(more_than_the_journal_keeps),
         cmocka_unit_test(the_newest_is_amended),
+        cmocka_unit_test(steps_back),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
