@@ -141,6 +141,15 @@ static void bad_headers_are_refused(void **state)
     h = full();
     h.units = 2;
     refused(h, "2 units in one frame");
+    h = fast(100, 0, 0, 0);
+    h.units = 3;
+    refused(h, "unit 0 and 2 more: the layout has 2 units");
+    h.units = 2;
+    refused(h, "not of one dtype");
+    h.unit = 1;
+    refused(h, "unit 1 and 1 more: the layout has 2 units");
+    h.changed = WEFT_FRAME_RUN_CHANGES + 1;
+    refused(h, "changes in a run of 2 units");
     h = full();
     h.level = WEFT_LEVEL_TIGHT;
     h.parameters = 1u << 16;
@@ -188,9 +197,27 @@ static void bad_sizes_are_refused(void **state)
     h.payload_bytes -= 4;
     refused(h, "60 expected");
     h = pairs(10);
-    h.parameters = 1u << 31;
-    refused(h, "pairs has no parameters");
+    for (h.parameters = 1; h.parameters; h.parameters <<= 1)
+        refused(h, "pairs has no parameters");
     refused(pairs(334), "reaches the dense 2000");
+}
+
+/* A frame of a run is no larger than that of one unit may be. */
+static void no_frame_is_larger_than_the_largest(void **state)
+{
+    const uint64_t elements = (1u << 18) + 1000;
+    const weft_tensor tensor = {"t", WEFT_BF16, 1, &elements};
+    weft_layout *units = layout;
+    weft_frame_header h = fast(1000, 0, 0, 0);
+    (void)state;
+    assert_int_equal(weft_layout_create(&tensor, 1, &layout), WEFT_OK);
+    h.units = 2;
+    h.payload_bytes = layout->largest_frame - WEFT_FRAME_HEADER_BYTES;
+    admitted(h);
+    h.payload_bytes += WEFT_FRAME_ALIGN;
+    refused(h, "the largest frame has");
+    weft_layout_free(layout);
+    layout = units;
 }
 
 static void bad_parameters_are_refused(void **state)
@@ -262,8 +289,10 @@ static void levels_have_names(void **state)
         assert_int_equal(weft_level_by_name(weft_level_name((weft_level)i), &level), WEFT_OK);
         assert_int_equal(level, i);
     }
+    static const char *const wrong[] = {"", "ful", "fulls", "Full", "dense"};
     weft_level level;
-    assert_int_equal(weft_level_by_name("dense", &level), WEFT_E_ARGUMENT);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(weft_level_by_name(wrong[i], &level), WEFT_E_ARGUMENT);
     assert_string_equal(weft_level_name((weft_level)9), "unknown");
 }
 
@@ -330,6 +359,7 @@ int main(void)
         cmocka_unit_test(good_headers_are_admitted),
         cmocka_unit_test(bad_headers_are_refused),
         cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(no_frame_is_larger_than_the_largest),
         cmocka_unit_test(bad_parameters_are_refused),
         cmocka_unit_test(padding_must_be_zero),
         cmocka_unit_test(truncated_frames_are_refused),

@@ -230,6 +230,9 @@ static void bad_directories_are_refused(void **state)
     refused(&made, cases[0].payload, 12, 4, "full has parameters 0 to 3");
     refused(&made, cases[0].payload, 12, WEFT_FULL_STEPS, "12 bytes, 16 expected");
     sample_free(&made);
+    made = sample_make(WEFT_BF16, 1000, zero_bits, 1); /* which leaves room for bytes that no plane has */
+    refused(&made, (const uint8_t[20]){1, 0, 0, 1, 1, 0, 0, 1, 7, 8}, 16, WEFT_FULL_PLANES, "reach to byte 10 of 16");
+    sample_free(&made);
 }
 
 /* A payload of one constant plane and one of `packed`, which is to be refused as no zstd frame of 1000 bytes. */
