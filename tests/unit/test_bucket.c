@@ -169,6 +169,10 @@ static void many_blocks(void **state)
             assert_int_equal(bucket.extents[i].data[39999], frame);
     }
     assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX));
+    assert_true(chain_append(&arena, &chain, 1, 0, 1000));
+    assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX)); /* until it is told */
+    weft_cursor_reach(&cursor, &chain);
+    assert_false(weft_cursor_done(&arena, &cursor, UINT64_MAX));
     weft_arena_close(&arena);
 }
 
@@ -203,6 +207,32 @@ static void empty_chain(void **state)
     weft_arena_close(&arena);
 }
 
+/* Frames of units 0, 3, 6 and so on, in several blocks: skipping and taking stop at the unit that is named. */
+static void units_are_found(void **state)
+{
+    uint8_t frame[1000];
+    weft_arena arena;
+    weft_chain chain;
+    (void)state;
+    assert_int_equal(weft_arena_open(&arena, 1u << 20, 1000), WEFT_OK);
+    weft_chain_begin(&chain);
+    for (uint32_t i = 0; i < 300; i++)
+        assert_true(chain_append(&arena, &chain, 9, 3 * i, 1000));
+    for (uint64_t unit = 0; unit < 903; unit += 7) {
+        weft_cursor skipped = weft_cursor_begin(&chain), sought = weft_cursor_seek(&arena, &chain, unit);
+        uint64_t found = 0, wanted = (unit + 2) / 3 * 3;
+        weft_cursor_skip(&arena, &skipped, unit);
+        assert_int_equal(weft_cursor_unit(&arena, &skipped, UINT64_MAX, &found), wanted < 900);
+        assert_int_equal(found, wanted < 900 ? wanted : 0);
+        assert_int_equal(weft_cursor_take(&arena, &skipped, wanted, frame), 0); /* the limit itself is left */
+        assert_int_equal(weft_cursor_take(&arena, &sought, wanted + 1, frame),
+                         wanted < 900 ? chain_frame_bytes(9, wanted / 3, 1000) : 0);
+        if (wanted < 900)
+            assert_int_equal(frame[0], chain_byte(9, wanted / 3));
+    }
+    weft_arena_close(&arena);
+}
+
 static void wrapped(void **state)
 {
     (void)state;
@@ -222,7 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covers_once_in_order), cmocka_unit_test(many_blocks), cmocka_unit_test(many_chunks),
-        cmocka_unit_test(empty_chain),          cmocka_unit_test(wrapped),
+        cmocka_unit_test(empty_chain), cmocka_unit_test(units_are_found),          cmocka_unit_test(wrapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,11 +225,16 @@ static void bounds(void **state)
         weft_estimate estimate = known(pow(10, 4 + (double)(random % 7)), pow(10, 7 + (double)(random >> 8) / 1e18),
                                        pow(10, -5 + (double)((random >> 16) % 5)));
         weft_site_peer site = site_of(0, 64u << 10, 1u << (20 + (random >> 24) % 8), 1 + (random >> 32) % 16);
-        uint64_t ceiling = site.bucket_max < SLOT ? site.bucket_max : SLOT;
+        const uint64_t slot = seed % 5 ? SLOT : 32u << 10; /* a peer's slots may be below the site's floor */
+        uint64_t ceiling = site.bucket_max < slot ? site.bucket_max : slot;
         for (uint64_t stream = 1; stream < UINT64_C(1) << 40; stream *= 3) {
             weft_bucket_bound bound;
-            uint64_t size = size_of(&site, &estimate, stream, SLOT, &bound);
-            assert_in_range(size, site.bucket_min, ceiling);
+            uint64_t size = size_of(&site, &estimate, stream, slot, &bound);
+            assert_in_range(size, site.bucket_min < ceiling ? site.bucket_min : ceiling, ceiling);
+            const uint64_t outside = stream & 1 ? ceiling + 1 : site.bucket_min - 1; /* chosen under other bounds */
+            assert_in_range(weft_bucket_size(&site, &estimate, WEFT_LEVEL_FAST, stream, slot, outside, &bound),
+                            site.bucket_min < ceiling ? site.bucket_min : ceiling, ceiling);
+            size_of(&site, &estimate, stream, slot, &bound);
             assert_int_equal(bound == WEFT_BOUND_CEILING, size == ceiling);
             assert_true(bound != WEFT_BOUND_FLOOR || size == site.bucket_min);
             assert_true(bound != WEFT_BOUND_START && bound != WEFT_BOUND_FIXED);

@@ -119,6 +119,8 @@ static void debug_passes(void **state)
     assert_int_equal(heard.lines, 10);
     weft_log(WEFT_LOG_WARN, "first");
     assert_string_equal(heard.line, "first");
+    weft_log(WEFT_LOG_DEBUG, "passes still");
+    assert_string_equal(heard.line, "passes still");
 }
 
 /* The count has its place in a line as long as any. */

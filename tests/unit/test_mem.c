@@ -66,6 +66,8 @@ static void sizes_that_overflow_are_refused(void **state)
     bytes[7] = 9;
     assert_null(weft_mem_grow(bytes, 8, UINT64_MAX / 2, 3));
     assert_int_equal(bytes[7], 9);
+    assert_null(weft_mem_grow(bytes, 8, (UINT64_C(1) << 61) + 1, 8)); /* which would be eight bytes */
+    assert_int_equal(bytes[7], 9);
     weft_mem_give(bytes);
     assert_null(weft_mem_map(UINT64_MAX - 1));
 }
@@ -115,15 +117,17 @@ static void maps_are_whole_zeroed_pages(void **state)
 static void every_block_is_counted(void **state)
 {
     (void)state;
-    uint64_t before = weft_mem_allocations();
+    uint64_t before = weft_mem_allocations(), blocks = weft_mem_blocks();
     void *one = weft_mem_take(1, 1);
     one = weft_mem_grow(one, 1, 2, 1);
     void *two = weft_mem_map(1);
     char *three = weft_mem_text("");
     assert_int_equal(weft_mem_allocations() - before, 4);
+    assert_int_equal(weft_mem_blocks() - blocks, 3);
     weft_mem_give(one);
     weft_mem_unmap(two, 1);
     weft_mem_give(three);
+    assert_int_equal(weft_mem_blocks(), blocks);
     assert_int_equal(weft_mem_allocations() - before, 4);
     assert_null(weft_mem_take(UINT64_MAX, 2));
     assert_int_equal(weft_mem_allocations() - before, 4);

@@ -77,6 +77,31 @@ static void a_failure_keeps_its_text_and_errno(void **state)
     weft_fail_about("peer %c", 'a');
     weft_fail_about("peer %c", 'a'); /* the prefix comes once */
     assert_string_equal(weft_last_error(), "peer a: cannot write x: 7 bytes");
+    assert_int_equal(weft_fail(WEFT_E_FILE, "loud"), WEFT_E_FILE);
+    assert_int_equal(errno, ENOSPC);
+}
+
+/* The line of an error is held back for a caller that says the error itself; of errors before it there are lines. */
+static void lines_are_held_back(void **state)
+{
+    static const struct {
+        unsigned errors;
+        bool said;
+        unsigned lines;
+    } rows[] = {{0, true, 0}, {0, false, 0}, {1, true, 0}, {1, false, 1}, {3, true, 2}, {3, false, 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        probe log = {.sink = {WEFT_LOG_DEBUG, probe_write}};
+        weft_log_sink *before = weft_log_enter(&log.sink);
+        weft_fail_hold();
+        for (unsigned n = 0; n < rows[i].errors; n++)
+            weft_fail(WEFT_E_CHECK, "number %u", n);
+        weft_fail_release(rows[i].said);
+        assert_int_equal(log.lines, rows[i].lines);
+        weft_fail(WEFT_E_CHECK, "afterwards");
+        assert_int_equal(log.lines, rows[i].lines + 1);
+        weft_log_enter(before);
+    }
 }
 
 static void a_text_may_quote_the_last_error(void **state)
@@ -195,6 +220,7 @@ int main(void)
         cmocka_unit_test(every_status_has_a_name_of_its_own),
         cmocka_unit_test(a_scope_follows_from_the_group),
         cmocka_unit_test(a_failure_keeps_its_text_and_errno),
+        cmocka_unit_test(lines_are_held_back),
         cmocka_unit_test(a_text_may_quote_the_last_error),
         cmocka_unit_test(long_and_dirty_texts_are_cut_and_cleaned),
         cmocka_unit_test(what_is_put_before_a_text_cuts_it_between_characters),
