@@ -3,6 +3,7 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "layout/layout.h"
@@ -429,6 +430,72 @@ static void a_run_is_not_mixed(void **state)
     weft_site_free(site);
 }
 
+/* A trainer's life in a run (0: a drawn one), which begins with these bits. */
+static weft_session *life_begin(fleet *f, image *at, uint64_t run, const uint8_t *dense)
+{
+    weft_site *site = fleet_site(f, NULL);
+    weft_session *session = NULL;
+    const weft_options options = {.size = sizeof options, .log = f->log, .log_user = f->trainer.name, .run = run};
+    assert_int_equal(weft_trainer_open(site, f->layout, &options, &session), WEFT_OK);
+    weft_site_free(site);
+    fleet_model_put(&at->model, dense);
+    assert_int_equal(weft_bind(session, at->model.pieces, at->model.piece_count, NULL, 0, 0), WEFT_OK);
+    return session;
+}
+
+static void bits_publish(weft_session *session, image *at, uint64_t number, const uint8_t *dense)
+{
+    fleet_model_put(&at->model, dense);
+    assert_int_equal(weft_publish(session, number, NULL, NULL, NULL), WEFT_OK);
+}
+
+/* A life that goes over the versions of the one before goes on in the store. Another that makes other bits of one of
+ * them writes nothing from there on. */
+static void two_lives_of_a_run(void **state)
+{
+    fleet *f = *state;
+    image at;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    fleet_publish(f, 20);
+    fleet_stop_trainer(f);
+    const uint8_t *zeroth = f->history[0].dense, *first = f->history[1].dense;
+    image_open(f, &at);
+    const uint64_t run = at.store->versions[1].version.run;
+    weft_session *session = life_begin(f, &at, run, zeroth);
+    bits_publish(session, &at, 1, first);
+    bits_publish(session, &at, 2, zeroth);
+    assert_int_equal(weft_close(session), WEFT_OK);
+    assert_int_equal(weft_store_refresh(at.store), WEFT_OK);
+    assert_int_not_equal(weft_store_find(at.store, run, 2), WEFT_STORE_NONE);
+    session = life_begin(f, &at, run, zeroth);
+    bits_publish(session, &at, 1, zeroth);
+    bits_publish(session, &at, 3, first);
+    assert_int_equal(weft_close(session), WEFT_OK);
+    assert_int_equal(weft_store_refresh(at.store), WEFT_OK);
+    assert_int_equal(weft_store_find(at.store, run, 3), WEFT_STORE_NONE);
+    image_close(&at);
+}
+
+/* A clock that was put back draws no run that is earlier than the store's last. */
+static void a_drawn_run_is_later(void **state)
+{
+    const uint64_t far = ((uint64_t)time(NULL) + 1000000) << 32;
+    fleet *f = *state;
+    image at;
+    weft_version held;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    fleet_stop_trainer(f);
+    image_open(f, &at);
+    assert_int_equal(weft_close(life_begin(f, &at, far, f->history[0].dense)), WEFT_OK);
+    weft_session *session = life_begin(f, &at, 0, f->history[0].dense);
+    assert_int_equal(weft_held(session, &held), WEFT_OK);
+    assert_true(held.run == far + 1);
+    assert_int_equal(weft_close(session), WEFT_OK);
+    image_close(&at);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -443,6 +510,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_journal_does_not_wait, setup_small_journal, teardown),
         cmocka_unit_test_setup_teardown(tight_updates_are_beside_the_others, setup_tight, teardown),
         TEST(a_run_is_not_mixed),
+        TEST(two_lives_of_a_run),
+        TEST(a_drawn_run_is_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,46 @@
 #include <cmocka.h>
 
 #include "backends/host/host.h"
+#include "layout/layout.h"
+
+/* Weights in two pieces, of which the first, the second or both changed since they were staged: apply says so, and undo
+ * puts back what apply found. */
+static void apply_says_what_changed(void **state)
+{
+    const uint64_t shape = 8;
+    const weft_tensor tensor = {"t", WEFT_U8, 1, &shape};
+    const weft_backend_options options = {.device = -1, .kernels = "auto"};
+    weft_backend_state *device = NULL;
+    weft_layout *layout = NULL;
+    void *none = NULL;
+    (void)state;
+    assert_int_equal(weft_layout_create(&tensor, 1, &layout), WEFT_OK);
+    assert_int_equal(weft_backend_host.open(&options, &device), WEFT_OK);
+    assert_int_equal(weft_backend_host.memory_take(device, 64, WEFT_MEMORY_DEVICE, &none), WEFT_E_ARGUMENT);
+    assert_null(none);
+    for (unsigned changed = 0; changed < 4; changed++) {
+        uint8_t memory[16] = {0}, found[16], before[] = {0, 0}, after[] = {7, 8};
+        uint32_t position[] = {1, 6};
+        const weft_piece pieces[] = {{0, 0, 4, memory}, {0, 4, 4, memory + 8}};
+        weft_changes changes = {
+            .units = 1, .count = 2, .capacity = 2, .position = position, .before = before, .after = after};
+        weft_binding binding;
+        assert_int_equal(weft_binding_open(layout, pieces, 2, &binding), WEFT_OK);
+        memory[1] = changed & 1 ? 5 : 0;
+        memory[10] = changed & 2 ? 5 : 0;
+        memcpy(found, memory, sizeof memory);
+        weft_apply_job apply = {.target = weft_binding_view(&binding, 0), .changes = &changes};
+        assert_int_equal(weft_backend_host.apply(device, &apply), WEFT_OK);
+        assert_int_equal(apply.mismatch, changed != 0);
+        assert_true(memory[1] == 7 && memory[10] == 8);
+        weft_undo_job undo = {.target = apply.target, .changes = &changes};
+        assert_int_equal(weft_backend_host.undo(device, &undo), WEFT_OK);
+        assert_memory_equal(memory, found, sizeof memory);
+        weft_binding_close(&binding);
+    }
+    weft_backend_host.close(device);
+    weft_layout_free(layout);
+}
 
 static weft_status opened(const char *kernels, char chosen[16])
 {
@@ -143,6 +183,7 @@ static void a_wrong_environment_makes_the_host_unusable_but_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(apply_says_what_changed),
         cmocka_unit_test_setup(kernels_are_chosen_by_name, environment_clear),
         cmocka_unit_test_setup(sets_are_had_or_explained, environment_clear),
         cmocka_unit_test_setup(environment_overrides_auto_alone, environment_clear),

@@ -340,6 +340,54 @@ static void where_the_shadow_lies(void **state)
     world_close(w);
 }
 
+/* ---- weights */
+
+static weft_status rests;
+
+static weft_status rest(weft_backend_state *device)
+{
+    (void)device;
+    return rests;
+}
+
+/* Weights whose memory is to be given away are let go of at once, and waited for until nothing reads them any more. */
+static void old_weights_are_waited_for(void **state)
+{
+    static uint8_t memory[2][64];
+    const uint64_t shape = 64;
+    const weft_tensor tensor = {"t", WEFT_U8, 1, &shape};
+    weft_backend fake = weft_backend_host;
+    world *w = world_open();
+    weft_publisher *publisher = &w->publisher;
+    weft_binding fresh;
+    (void)state;
+    fake.rest = rest;
+    w->session.backend = &fake;
+    assert_int_equal(weft_layout_create(&tensor, 1, &w->session.layout), WEFT_OK);
+    pthread_mutex_lock(&w->session.lock);
+    assert_int_equal(weft_shadow_unbind(publisher), WEFT_E_STATE); /* nothing is bound */
+    publisher->bound = true;
+    rests = WEFT_OK;
+    for (int i = 0; i < 4; i++) { /* bound, kept because the call fails, bound, let go of */
+        const bool binds = i != 3;
+        rests = i == 1 || i == 3 ? WEFT_E_TIMEOUT : WEFT_OK;
+        assert_int_equal(
+            weft_binding_open(w->session.layout, &(weft_piece){0, 0, 64, memory[i % 2]}, 1, &fresh), WEFT_OK);
+        if (binds) {
+            assert_int_equal(weft_shadow_bind(publisher, &fresh, NULL, 0), rests);
+            assert_ptr_equal(publisher->weights.runs[0].data, memory[0]);
+        } else {
+            weft_binding_close(&fresh);
+            assert_int_equal(weft_shadow_unbind(publisher), rests);
+            assert_null(publisher->weights.runs);
+        }
+        assert_int_equal(publisher->away, !binds);
+    }
+    pthread_mutex_unlock(&w->session.lock);
+    weft_layout_free(w->session.layout);
+    world_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +399,7 @@ int main(void)
         cmocka_unit_test(since_when),
         cmocka_unit_test(descriptors_of_peers),
         cmocka_unit_test(where_the_shadow_lies),
+        cmocka_unit_test(old_weights_are_waited_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
