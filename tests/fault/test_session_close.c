@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int setup(void **state)
@@ -60,6 +61,7 @@ static void a_later_start_draws_a_higher_run(void **state)
     for (int i = 0; i < 12; i++) {
         assert_int_equal(weft_held(f->trainer.session, &held), WEFT_OK);
         assert_true(held.run > last);
+        assert_in_range(held.run >> 32, (uint64_t)time(NULL) - 60, (uint64_t)time(NULL)); /* of later hours, too */
         last = held.run;
         fleet_stop_trainer(f);
         fleet_start_trainer(f, NULL);

@@ -1,5 +1,7 @@
 /* A bounded journal: publish waits for no peer. An update that the journal or a peer's staging cannot hold comes as a
  * snapshot. */
+#include <string.h>
+
 #include "tests/support/fleet.h"
 
 static int teardown(void **state)
@@ -78,6 +80,47 @@ static void snapshot_only_for_its_levels(void **state)
     snapshot_only(state);
 }
 
+static unsigned warned;
+
+static void count_warnings(void *f, weft_log_level level, const char *line)
+{
+    (void)f;
+    warned += level == WEFT_LOG_WARN && strstr(line, "does not fit the journal") != NULL;
+}
+
+static int setup_warned(void **state)
+{
+    setup_levels(state);
+    fleet_stop_trainer(*state);
+    ((fleet *)*state)->heard = count_warnings;
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+/* The journal's size is named once, and again for an update that needs yet more. */
+static void warned_of_larger_ones(void **state)
+{
+    static const struct {
+        uint32_t per_mille;
+        unsigned warned;
+    } rows[] = {{600, 1}, {600, 1}, {1000, 2}, {600, 2}};
+    fleet *f = *state;
+    warned = 0;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_join(f, 2, FLEET_SAME);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fleet_wait_state(f, "c", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        weft_event event;
+        fleet_publish(f, rows[i].per_mille);
+        while (fleet_event(f->trainer.session, WEFT_EVENT_RAIL, NULL, 0, &event)) /* hands the lines out */
+            ;
+        assert_int_equal(warned, rows[i].warned);
+        fleet_catch_up(f, 1);
+        fleet_catch_up(f, 2);
+    }
+}
+
 /* A rollout's staging decides, not the journal alone. */
 static int setup_staging(void **state)
 {
@@ -93,6 +136,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_never_commits, setup_large, teardown),
         cmocka_unit_test_setup_teardown(snapshot_only_for_its_levels, setup_levels, teardown),
         cmocka_unit_test_setup_teardown(snapshot_only, setup_staging, teardown),
+        cmocka_unit_test_setup_teardown(warned_of_larger_ones, setup_warned, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,6 +237,10 @@ static void opens(void **state)
     assert_int_not_equal(weft_rollout_open(site, "nobody", f->layout, NULL, &session), WEFT_OK);
     assert_non_null(strstr(weft_last_error(), "nobody"));
     assert_null(session);
+    const weft_options source = {.size = sizeof source, .source = 1};
+    spoken(weft_trainer_open(site, f->layout, &source, &session), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "no section [source.1]"));
+    assert_null(session);
     weft_site_free(site);
     weft_stats_info stats = {0};
     spoken(weft_stats(f->trainer.session, &stats), WEFT_E_ARGUMENT);

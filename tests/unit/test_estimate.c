@@ -167,6 +167,63 @@ static void a_bucket_tells_the_round_trip(void **state)
     assert_true(near(estimate.rtt_s, 0.002, 0.001));
 }
 
+/* Three samples in a row that are far off are the link's, and so is the first one of a new connection. */
+static void a_change_is_believed(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        clocked c = {0};
+        receipts(&c, 1e8, 0, 50, 3);
+        const double before = c.estimate.rate_bytes_s;
+        if (again)
+            weft_estimate_resume(&c.estimate);
+        for (int i = 0; i < (again ? 2 : 4); i++) { /* what a connection begins with waits for the next */
+            c.now_ns = again && i == 0 ? 0 : c.now_ns;
+            receipt(&c, 100000, 1, 0, 0);
+            weft_estimate_settle(&c.estimate);
+        }
+        assert_true(c.estimate.rate_bytes_s < before / 40);
+    }
+}
+
+/* Whatever a peer says of its own times, a bucket arrived between its posting and its receipt. */
+static void a_peer_cannot_say_more_than_was_seen(void **state)
+{
+    static const uint64_t said[] = {0, 400, 1000, 1001, UINT64_MAX / 2, UINT64_MAX};
+    (void)state;
+    for (size_t w = 0; w < COUNT(said); w++)
+        for (size_t t = 0; t < COUNT(said); t++) {
+            weft_estimate estimate = {0};
+            const weft_bucket_times times = {5000, 7000, 8000, said[w], said[t]};
+            weft_estimate_receipt(&estimate, &times);
+            assert_in_range(estimate.arrived_ns, 7000, 8000);
+            assert_true(estimate.take.seconds <= 1000e-9);
+        }
+}
+
+static void each_level_has_its_rate(void **state)
+{
+    weft_estimate estimate = {0};
+    (void)state;
+    const double tight = weft_estimate_apply(&estimate, WEFT_LEVEL_TIGHT);
+    weft_estimate_decode(&estimate, WEFT_LEVEL_FAST, 1000, 1);
+    assert_true(weft_estimate_apply(&estimate, WEFT_LEVEL_TIGHT) == tight);
+    assert_true(near(weft_estimate_apply(&estimate, WEFT_LEVEL_FAST), 1000, 0.01));
+}
+
+/* The fixed cost of a bucket is believed between a microsecond and a millisecond. */
+static void fixed_costs_are_bounded(void **state)
+{
+    static const double fixed[] = {0, 0.3};
+    (void)state;
+    for (size_t i = 0; i < COUNT(fixed); i++) {
+        clocked c = {0};
+        receipts(&c, 1e7, fixed[i], 500, 3);
+        assert_true(weft_estimate_post(&c.estimate) >= 1e-6 && weft_estimate_post(&c.estimate) <= 1e-3);
+        assert_true(weft_estimate_accept(&c.estimate) >= 1e-6 && weft_estimate_accept(&c.estimate) <= 1e-3);
+    }
+}
+
 static void round_trips(void **state)
 {
     (void)state;
@@ -320,7 +377,9 @@ int main(void)
         cmocka_unit_test(forgets_an_outlier),
         cmocka_unit_test(receipts_in_bunches),
         cmocka_unit_test(a_bucket_tells_the_round_trip),
-        cmocka_unit_test(round_trips),
+        cmocka_unit_test(round_trips), cmocka_unit_test(a_change_is_believed),
+        cmocka_unit_test(a_peer_cannot_say_more_than_was_seen), cmocka_unit_test(each_level_has_its_rate),
+        cmocka_unit_test(fixed_costs_are_bounded),
         cmocka_unit_test(fixed_size),
         cmocka_unit_test(bounds),
         cmocka_unit_test(is_the_optimum),
