@@ -74,7 +74,7 @@ static void who_is_waited_for(void **state)
         {WEFT_PEER_LIVE, RUN, 4, 4, WEFT_OK},
         {WEFT_PEER_LIVE, RUN, 5, 5, WEFT_OK}, /* a later one of this run */
         {WEFT_PEER_CATCHING_UP, RUN, 3, 3, WEFT_E_TIMEOUT},
-        {WEFT_PEER_CATCHING_UP, RUN - 1, 9, 3, WEFT_E_TIMEOUT},                  /* of another run */
+        {WEFT_PEER_CATCHING_UP, RUN - 1, 9, 3, WEFT_E_TIMEOUT},              /* of another run */
         {WEFT_PEER_CATCHING_UP, RUN, 4, WEFT_ORDER_UNKNOWN, WEFT_E_TIMEOUT}, /* the attachment is on its way */
         {WEFT_PEER_LOST, RUN, 3, 3, WEFT_E_PEER_LOST},
         {WEFT_PEER_LOST, RUN, 4, 4, WEFT_OK}, /* it proved that before */

@@ -251,8 +251,8 @@ static void wrapped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covers_once_in_order), cmocka_unit_test(many_blocks), cmocka_unit_test(many_chunks),
-        cmocka_unit_test(empty_chain), cmocka_unit_test(units_are_found),          cmocka_unit_test(wrapped),
+        cmocka_unit_test(covers_once_in_order), cmocka_unit_test(many_blocks),     cmocka_unit_test(many_chunks),
+        cmocka_unit_test(empty_chain),          cmocka_unit_test(units_are_found), cmocka_unit_test(wrapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

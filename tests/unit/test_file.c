@@ -150,7 +150,7 @@ static void names_of_other_things_are_refused(void **state)
 {
     static const struct {
         const char *name, *text; /* NULL: the name will do */
-    } rows[] = {{"file", NULL},         {"none", NULL},      {"link", "is a link"},   {"folder", "is a folder"},
+    } rows[] = {{"file", NULL},          {"none", NULL},        {"link", "is a link"},  {"folder", "is a folder"},
                 {"fifo", "is a device"}, {"file/", "a folder"}, {"no/file", "in no: "}, {"file/x", "in file: "}};
     (void)state;
     put("file", "");
@@ -211,11 +211,8 @@ static void an_end_at_once_leaves_whole_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(whole_or_as_before),
-        TEST(the_disk_is_told_in_order),
-        TEST(names_of_other_things_are_refused),
-        TEST(short_files_are_refused),
-        TEST(an_end_at_once_leaves_whole_files),
+        TEST(whole_or_as_before),      TEST(the_disk_is_told_in_order),         TEST(names_of_other_things_are_refused),
+        TEST(short_files_are_refused), TEST(an_end_at_once_leaves_whole_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "backends/host/host.h"
+#include "backends/host/host_boxes.h"
+#include "backends/host/host_state.h"
 #include "layout/layout.h"
 
 /* Weights in two pieces, of which the first, the second or both changed since they were staged: apply says so, and undo
@@ -46,6 +48,40 @@ static void apply_says_what_changed(void **state)
         weft_binding_close(&binding);
     }
     weft_backend_host.close(device);
+    weft_layout_free(layout);
+}
+
+/* Each part of a matrix in two boxes is copied out of them, and nothing beyond the part is written. */
+static void parts_of_boxes_are_copied(void **state)
+{
+    enum { ROWS = 3, COLUMNS = 8, ALL = ROWS * COLUMNS };
+    static const uint64_t shape[] = {ROWS, COLUMNS};
+    const weft_tensor tensor = {"t", WEFT_U8, 2, shape};
+    const weft_host_kernels *kernels = NULL;
+    uint8_t memory[2][32], out[ALL + 2];
+    const weft_block blocks[] = {
+        {.slice = {0, 0, ROWS, 0, 5}, .data = memory[0], .row = {{ROWS, 7}}, .column = {{5, 1}}},
+        {.slice = {0, 0, ROWS, 5, 3}, .data = memory[1], .row = {{ROWS, 1}}, .column = {{3, 9}}},
+    };
+    weft_layout *layout = NULL;
+    weft_binding binding;
+    (void)state;
+    for (uint8_t at = 0; at < ALL; at++) {
+        const unsigned row = at / COLUMNS, column = at % COLUMNS;
+        *(column < 5 ? &memory[0][row * 7 + column] : &memory[1][row + (column - 5) * 9]) = (uint8_t)(at + 1);
+    }
+    assert_int_equal(weft_layout_create(&tensor, 1, &layout), WEFT_OK);
+    assert_int_equal(weft_binding_open_blocks(layout, blocks, 2, &binding), WEFT_OK);
+    assert_int_equal(weft_host_choose("auto", &kernels), WEFT_OK);
+    for (uint32_t first = 0; first < ALL; first++)
+        for (uint32_t count = 1; first + count <= ALL; count++) {
+            const weft_host_range range = {0, first, count, 1};
+            memset(out, 0xee, sizeof out);
+            weft_host_boxes_load(kernels, binding.boxes, &range, out + 1);
+            for (uint32_t i = 0; i < sizeof out; i++)
+                assert_int_equal(out[i], i == 0 || i > count ? 0xee : first + i);
+        }
+    weft_binding_close(&binding);
     weft_layout_free(layout);
 }
 
@@ -184,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(apply_says_what_changed),
+        cmocka_unit_test(parts_of_boxes_are_copied),
         cmocka_unit_test_setup(kernels_are_chosen_by_name, environment_clear),
         cmocka_unit_test_setup(sets_are_had_or_explained, environment_clear),
         cmocka_unit_test_setup(environment_overrides_auto_alone, environment_clear),

@@ -74,6 +74,36 @@ static laid lay(planes p)
     return out;
 }
 
+/* Of the changes from the limit on none is listed, and none moves a digest. */
+static void decode_below(const weft_decode_job *whole)
+{
+    const uint32_t kept = whole->changes->count / 2;
+    uint64_t delta[PAIR_PARTS] = {0}, expected[PAIR_PARTS] = {0};
+    weft_changes changes = pair_changes();
+    weft_decode_job job = *whole;
+    job.changes = &changes;
+    job.tensor_delta = delta;
+    job.limit = whole->changes->position[kept];
+    pair_must(weft_backend_host.decode(pair.state, &job), "decode");
+    assert_int_equal(changes.count, kept);
+    for (uint32_t i = 0; i < changes.count; i++)
+        expected[0] += weft_digest_term(changes.position[i], ((uint8_t *)changes.after)[i]) -
+                       weft_digest_term(changes.position[i], ((uint8_t *)changes.before)[i]);
+    assert_memory_equal(delta, expected, sizeof delta);
+    pair_changes_free(&changes);
+}
+
+/* A frame that is refused has no opposite, so no header is written. */
+static void has_no_opposite(const weft_frame *frame)
+{
+    const uint8_t zeros[WEFT_FRAME_HEADER_BYTES] = {0};
+    uint8_t *bytes = calloc(1, WEFT_FRAME_HEADER_BYTES + frame->header.payload_bytes);
+    weft_invert_job job = {.layout = pair.layout, .frame = *frame, .bytes = bytes};
+    assert_int_equal(weft_backend_host.invert(pair.state, &job), WEFT_E_CORRUPT);
+    assert_memory_equal(bytes, zeros, sizeof zeros);
+    free(bytes);
+}
+
 /* Decodes a payload of 37 changes, 3 of them exceptions, k = 0, q = 1. */
 static weft_status decode(const laid *made, uint32_t payload_bytes, weft_changes *changes)
 {
@@ -89,6 +119,10 @@ static weft_status decode(const laid *made, uint32_t payload_bytes, weft_changes
     weft_decode_job job = {
         .frame = frame, .base = weft_binding_view(&pair.live_binding, 0), .changes = changes, .tensor_delta = delta};
     weft_status status = weft_backend_host.decode(pair.state, &job);
+    if (status == WEFT_OK)
+        decode_below(&job);
+    else
+        has_no_opposite(&frame);
     free(bytes);
     return status;
 }

@@ -245,8 +245,10 @@ static void beginning_waits_for_the_helper(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_failure_ends_a_chore), TEST(nobody_helps),
-        TEST(the_helpers_failure_is_the_proofs),          TEST(settling_waits_for_the_helper),
+        cmocka_unit_test(the_first_failure_ends_a_chore),
+        TEST(nobody_helps),
+        TEST(the_helpers_failure_is_the_proofs),
+        TEST(settling_waits_for_the_helper),
         TEST(beginning_waits_for_the_helper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

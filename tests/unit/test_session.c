@@ -96,8 +96,10 @@ static void ports_are_waited_for(void **state)
         unsigned asked, fds;
         bool busy, blind;
     } rows[] = {
-        {false, 5, WEFT_OK, 1, 1, false, false},   {false, 5, WEFT_AGAIN, 1, 0, true, false},
-        {false, -1, WEFT_AGAIN, 1, 0, false, true}, {true, 5, WEFT_OK, 0, 0, true, false},
+        {false, 5, WEFT_OK, 1, 1, false, false},
+        {false, 5, WEFT_AGAIN, 1, 0, true, false},
+        {false, -1, WEFT_AGAIN, 1, 0, false, true},
+        {true, 5, WEFT_OK, 0, 0, true, false},
     };
     const weft_provider provider = {.wait_fd = wait_fd, .wait_arm = wait_arm};
     struct pollfd fds[1];
@@ -248,8 +250,12 @@ static void weights_elsewhere_are_refused(void **state)
         uint64_t at; /* byte of the second memory that lies elsewhere; 999: none does */
         const char *text;
     } rows[] = {
-        {false, 999, NULL},       {false, 3, "tensor second: "},           {false, 70, "tensor second: "},
-        {true, 999, NULL},        {true, 0, "second, 8 rows from 0 of 8, 8 columns from 0 of 16: "},          {true, 140, "second, 8 rows from 0 of 8, 8 columns from 8 of 16: "},
+        {false, 999, NULL},
+        {false, 3, "tensor second: "},
+        {false, 70, "tensor second: "},
+        {true, 999, NULL},
+        {true, 0, "second, 8 rows from 0 of 8, 8 columns from 0 of 16: "},
+        {true, 140, "second, 8 rows from 0 of 8, 8 columns from 8 of 16: "},
     };
     weft_session *session = *state;
     weft_backend backend = {.runs = three_runs, .check = check};

@@ -371,8 +371,8 @@ static void old_weights_are_waited_for(void **state)
     for (int i = 0; i < 4; i++) { /* bound, kept because the call fails, bound, let go of */
         const bool binds = i != 3;
         rests = i == 1 || i == 3 ? WEFT_E_TIMEOUT : WEFT_OK;
-        assert_int_equal(
-            weft_binding_open(w->session.layout, &(weft_piece){0, 0, 64, memory[i % 2]}, 1, &fresh), WEFT_OK);
+        assert_int_equal(weft_binding_open(w->session.layout, &(weft_piece){0, 0, 64, memory[i % 2]}, 1, &fresh),
+                         WEFT_OK);
         if (binds) {
             assert_int_equal(weft_shadow_bind(publisher, &fresh, NULL, 0), rests);
             assert_ptr_equal(publisher->weights.runs[0].data, memory[0]);
