@@ -162,6 +162,7 @@ static void no_attachment(void **state)
     const weft_publish_options options = {sizeof options, "x", 1};
     (void)state;
     assert_int_equal(weft_publish(w.sources[0].session, 6, NULL, &options, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(weft_bind_blocks(w.sources[0].session, NULL, 0, "x", 1, 0), WEFT_E_ARGUMENT);
     join_same(false);
     assert_int_equal(weft_bind_blocks(rank_session(), NULL, 0, "x", 1, 0), WEFT_E_ARGUMENT);
 }

@@ -496,6 +496,35 @@ static void a_drawn_run_is_later(void **state)
     image_close(&at);
 }
 
+static int setup_few(void **state)
+{
+    *state = open_stored(FLEET_TILES, "trainer.store_versions=1");
+    return 0;
+}
+
+/* Somebody may be reading what was written a moment ago, so that nothing of that goes, whatever the site keeps. */
+static void young_files_stay(void **state)
+{
+    fleet *f = *state;
+    image at;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    fleet_publish(f, 20);
+    fleet_stop_trainer(f);
+    image_open(f, &at);
+    const uint64_t run = at.store->versions[0].version.run;
+    weft_session *session = life_begin(f, &at, run, f->history[0].dense);
+    bits_publish(session, &at, 1, f->history[1].dense);
+    for (uint64_t number = 63; number < 67; number++) /* an anchor is due, after which old versions go */
+        bits_publish(session, &at, number, f->history[number & 1].dense);
+    assert_int_equal(weft_close(session), WEFT_OK);
+    assert_int_equal(weft_store_refresh(at.store), WEFT_OK);
+    assert_int_equal(at.store->count, 6);
+    assert_true(weft_store_has(&at.store->versions[3], WEFT_STORE_ANCHOR));
+    assert_int_equal(at.store->versions[0].version.number, 0);
+    image_close(&at);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -512,6 +541,7 @@ int main(void)
         TEST(a_run_is_not_mixed),
         TEST(two_lives_of_a_run),
         TEST(a_drawn_run_is_later),
+        cmocka_unit_test_setup_teardown(young_files_stay, setup_few, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

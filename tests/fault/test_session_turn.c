@@ -206,9 +206,9 @@ static const named_call call_publish = {"weft_publish", publish_next}, call_bind
                         call_progress = {"weft_progress", progress_now}, call_held = {"weft_held", held_of},
                         call_stats = {"weft_stats", stats_of}, call_peers = {"weft_peers", peers_of},
                         call_events = {"weft_events", event_of}, call_attachment = {"weft_attachment", attachment_of},
-                        call_close = {"weft_close", weft_close};
+                        call_close = {"weft_close", weft_close}, call_unbind = {"weft_unbind", weft_unbind};
 
-#define REFUSED_MOST 3
+#define REFUSED_MOST 4
 
 /* Each is refused up to the first NULL, because `under_way` is. */
 static void all_refused(weft_session *session, const named_call *const calls[REFUSED_MOST], const char *under_way)
@@ -277,8 +277,8 @@ typedef struct neighbours {
 } neighbours;
 
 static const neighbours beside[] = {
-    {false, BY_THE_CALL, &call_publish, {&call_publish, &call_bind, &call_close}, &call_wait, WEFT_OK},
-    {true, AFTERWARDS, &call_bind, {&call_bind, &call_commit, &call_close}, NULL, WEFT_OK},
+    {false, BY_THE_CALL, &call_publish, {&call_publish, &call_bind, &call_unbind, &call_close}, &call_wait, WEFT_OK},
+    {true, AFTERWARDS, &call_bind, {&call_bind, &call_commit, &call_unbind, &call_close}, NULL, WEFT_OK},
     {true, STAGED_BEFORE, &call_scrub, {&call_commit, &call_scrub, &call_close}, &call_staged, WEFT_OK},
     {true, STAGED_BEFORE, &call_commit, {&call_scrub, &call_commit, &call_close}, &call_staged, WEFT_AGAIN},
 };

@@ -1,5 +1,6 @@
 /* Lines leave by a thread, so no caller waits for a reader. Dropped lines are counted in their place. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -99,6 +101,28 @@ static void the_end_waits_for_who_reads(void **state)
     char *text = full_pipe_read(&outlet, 0);
     assert_string_equal(text, "line 0\nweft: info: line 1\nweft warn: line 2\n");
     free(text);
+}
+
+/* A reader that takes nothing is given up after the one time, and any after the other. */
+static void the_end_waits_no_longer_than_asked(void **state)
+{
+    static const uint32_t waits[][2] = {{100, 10000}, {10000, 100}};
+    static char memory[4096];
+    static weft_spool spool = WEFT_SPOOL(-1, memory, sizeof memory, NULL);
+    int ends[2];
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (write(ends[1], memory, sizeof memory) > 0)
+        ;
+    fcntl(ends[1], F_SETFL, 0);
+    spool.fd = ends[1];
+    weft_spool_put(&spool, "line\n", 5);
+    for (size_t i = 0; i < 2; i++) {
+        const time_t begun = time(NULL);
+        assert_int_equal(weft_spool_drain(&spool, waits[i][0], waits[i][1]), 1);
+        assert_true(time(NULL) - begun < 8);
+    }
 }
 
 static void a_long_line_is_cut(void **state)
@@ -350,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nobody_waits_for_the_reader, open_full, close_outlet),
+        cmocka_unit_test(the_end_waits_no_longer_than_asked),
         cmocka_unit_test_setup_teardown(the_end_waits_for_who_reads, open_empty, close_outlet),
         cmocka_unit_test_setup_teardown(a_long_line_is_cut, open_empty, close_outlet),
         cmocka_unit_test_setup_teardown(who_asked_is_told, open_full, close_outlet),

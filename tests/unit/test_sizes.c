@@ -13,9 +13,11 @@
 #include "encode/sizes.h"
 #include "encode/staging.h"
 #include "layout/layout.h"
+#include "peer/slabs.h"
 #include "rollout/rollout.h"
 #include "rollout/sizes_rollout.h"
 #include "tests/support/site_scratch.h"
+#include "trainer/recorder.h"
 #include "trainer/sizes_trainer.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -271,6 +273,28 @@ static void buckets(void **state)
     weft_layout_free(large);
 }
 
+/* Four slabs at least, so that one peer goes on; batches take half of what the site allows; a store has its memory. */
+static void parts_have_bounds(void **state)
+{
+    static const uint64_t batches[][2] = {{0, 100}, {1, 0}, {100, 50}, {199, 99}, {200, 100}, {1000, 100}};
+    weft_layout *layout = small();
+    const weft_mem_host memory = host_of(64 * GB, 32 * GB);
+    const weft_backend far = {.device_bytes = 100};
+    weft_site *site = site_of("[peers]\nprovider = loop\n[peer.a]\n"),
+              *stored = site_of("[trainer]\nstore = /none\n[peers]\nprovider = loop\n[peer.a]\n");
+    (void)state;
+    for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++)
+        assert_int_equal(weft_size_batches(&far, batches[i][0]), batches[i][1]);
+    assert_int_equal(weft_trainer_slabs(layout, 0), 4);
+    assert_int_equal(weft_trainer_slabs(layout, UINT64_C(1) << 50), WEFT_SLABS_MAX);
+    const uint64_t without = weft_trainer_sizes_of(site, layout, &weft_backend_host, &memory).bytes,
+                   with = weft_trainer_sizes_of(stored, layout, &weft_backend_host, &memory).bytes;
+    assert_true(with >= without + weft_recorder_need(layout));
+    weft_site_free(stored);
+    weft_site_free(site);
+    weft_layout_free(layout);
+}
+
 static void the_journal_for_an_update(void **state)
 {
     (void)state;
@@ -311,6 +335,7 @@ int main(void)
         cmocka_unit_test(journals),
         cmocka_unit_test(a_model_of_a_megabyte),
         cmocka_unit_test(buckets),
+        cmocka_unit_test(parts_have_bounds),
         cmocka_unit_test(the_journal_for_an_update),
         cmocka_unit_test(encoded_updates_need_staging),
     };
