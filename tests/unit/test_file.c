@@ -184,7 +184,7 @@ static void an_end_at_once_leaves_whole_files(void **state)
     const pid_t child = fork();
     if (child == 0) {
         weft_file file;
-        char name[16];
+        char name[24];
         for (int i = 0; i < 20; i++) {
             snprintf(name, sizeof name, "whole%d", i);
             if (weft_file_begin(&file, name) != WEFT_OK || weft_file_finish(&file) != WEFT_OK)
