@@ -82,30 +82,44 @@ static weft_status find_outlet(weft_outlets *outlets, const weft_connection *con
     return status;
 }
 
-/* Finds the version that has these bits: the newest, or the base of an update that is still kept. Returns its order, or
- * WEFT_ORDER_UNKNOWN. Bits of the newest version with another attachment have no label: the attachment comes in an
- * update that changes nothing. */
-static uint64_t match(weft_publisher *publisher, const weft_peer_view *view, uint64_t root, uint64_t attachment,
-                      weft_version *label)
+/* Names the version of an order as the peer knows it. False: it is not kept. */
+static bool name_at(weft_publisher *publisher, const weft_peer_view *view, uint64_t order, weft_version *named)
 {
     const weft_newest *newest = &publisher->newest;
-    *label = weft_peer_view_version(view, &newest->version, newest->order);
-    if (root == label->root) {
-        if (newest->attachment && newest->attachment->hash != attachment)
-            *label = (weft_version){0, 0, root};
-        return newest->order;
-    }
-    for (uint64_t order = newest->order;; order--) {
-        const weft_update *update = weft_journal_at(&publisher->journal, order);
-        *label = update ? weft_peer_view_version(view, &update->base, order - 1) : (weft_version){0, 0, 0};
-        if (!update)
-            return WEFT_ORDER_UNKNOWN;
-        if (label->root == root)
-            return order - 1;
-    }
+    const weft_update *after = order < newest->order ? weft_journal_at(&publisher->journal, order + 1) : NULL;
+    if (order == newest->order)
+        *named = weft_peer_view_version(view, &newest->version, order);
+    else if (after)
+        *named = weft_peer_view_version(view, &after->base, order);
+    return order == newest->order || after;
 }
 
-/* Finds out what the peer holds, and what is staged there, which counts as sent whole and not yet held. */
+/* Finds the version that has these bits: the newest, or the base of an update that is still kept. With `by_name` the
+ * one of that name comes first, because several versions may have the same bits. Returns its order, or
+ * WEFT_ORDER_UNKNOWN. Bits of the newest version with another attachment have no label: the attachment comes in an
+ * update that changes nothing. */
+static uint64_t match(weft_publisher *publisher, const weft_peer_view *view, const weft_version *said, bool by_name,
+                      uint64_t attachment, weft_version *label)
+{
+    const weft_newest *newest = &publisher->newest;
+    uint64_t found = WEFT_ORDER_UNKNOWN, order = newest->order;
+    weft_version at;
+    *label = (weft_version){0, 0, 0};
+    for (bool done = false; !done && name_at(publisher, view, order, &at); order--) {
+        const bool same = at.root == said->root, named = at.run == said->run && at.number == said->number;
+        if (same && (found == WEFT_ORDER_UNKNOWN || named)) {
+            found = order;
+            *label = at;
+        }
+        done = (same && (named || !by_name)) || order == 0;
+    }
+    if (found == newest->order && newest->attachment && newest->attachment->hash != attachment)
+        *label = (weft_version){0, 0, said->root};
+    return found;
+}
+
+/* Finds out what the peer holds, and what is staged there, which counts as sent whole and not yet held. Its engine may
+ * commit what is staged by the name that it saw, and what is held is not to overtake that. */
 static void settle_standing(weft_publisher *publisher, weft_peer *peer, const weft_wire_hello *hello)
 {
     weft_standing *standing = &peer->standing;
@@ -114,10 +128,11 @@ static void settle_standing(weft_publisher *publisher, weft_peer *peer, const we
     standing->held_order = WEFT_ORDER_UNKNOWN;
     standing->sent_attachment = hello->attachment;
     if (hello->holds)
-        standing->held_order = match(publisher, peer->view, hello->held.root, hello->attachment, &standing->held);
+        standing->held_order =
+            match(publisher, peer->view, &hello->held, hello->stages, hello->attachment, &standing->held);
     standing->sent_order = standing->held_order;
     const uint64_t order = hello->stages
-                               ? match(publisher, peer->view, hello->staged.root, hello->staged_attachment, &staged)
+                               ? match(publisher, peer->view, &hello->staged, true, hello->staged_attachment, &staged)
                                : WEFT_ORDER_UNKNOWN;
     if (order != WEFT_ORDER_UNKNOWN) {
         peer->receipts.expected[peer->receipts.count++] = (weft_expected){.order = order, .version = staged};

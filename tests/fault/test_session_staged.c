@@ -3,6 +3,7 @@
  */
 #include "tests/support/fleet.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -260,6 +261,54 @@ static void an_attachment_comes_once(void **state)
     assert_true(fleet_stats(session_of(f)).versions == 2);
 }
 
+/* Another version with the same bits came meanwhile, one that brings only an attachment: what is staged keeps its name,
+ * because the engine may commit it by that. */
+static void bits_that_come_twice(void **state)
+{
+    fleet *f = *state;
+    for (unsigned i = 0; i < 2; i++) {
+        publish_and_stage(f);
+        const uint64_t number = f->newest;
+        fleet_publish_dense(f, i ? "later" : NULL);
+        cut(f);
+        await_joined(f);
+        await_staged(session_of(f), number);
+        commit(f, 0, number);
+        if (f->wants)
+            assert_int_equal(weft_want(session_of(f), f->newest), WEFT_OK);
+        await_staged(session_of(f), f->newest);
+        commit(f, 0, f->newest);
+    }
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+}
+
+/* The newest version has the bits that are held, and what is staged comes between them. */
+static void bits_that_come_back(void **state)
+{
+    fleet *f = *state;
+    uint8_t *before = malloc(f->bytes);
+    assert_non_null(before);
+    memcpy(before, f->dense, f->bytes);
+    const uint64_t first = f->newest;
+    publish_and_stage(f);
+    memcpy(f->dense, before, f->bytes);
+    fleet_publish_dense(f, NULL);
+    cut(f);
+    await_joined(f);
+    weft_version held;
+    assert_int_equal(weft_held(session_of(f), &held), WEFT_OK);
+    assert_int_equal(held.number, first);
+    await_staged(session_of(f), first + 1);
+    assert_int_equal(weft_commit(session_of(f), first + 1, NULL, 0, NULL), WEFT_OK);
+    if (f->wants)
+        assert_int_equal(weft_want(session_of(f), f->newest), WEFT_OK);
+    await_staged(session_of(f), f->newest);
+    commit(f, 0, f->newest);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+    free(before);
+}
+
 /* A snapshot that is whole beside the weights is no less a version. */
 static void a_staged_snapshot(void **state)
 {
@@ -331,6 +380,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_commit_while_it_dials, setup, teardown),
         cmocka_unit_test_setup_teardown(a_held_commit, setup_wants, teardown),
         cmocka_unit_test_setup_teardown(an_attachment_comes_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(bits_that_come_twice, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(bits_that_come_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(bits_that_come_back, setup_wants, teardown),
+        cmocka_unit_test_setup_teardown(bits_that_come_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_staged_snapshot, setup_image, teardown),
         cmocka_unit_test_setup_teardown(a_relay_serves_on, setup_relay, teardown),
         cmocka_unit_test_setup_teardown(a_child_says_so, setup_relay, teardown),
