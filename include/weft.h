@@ -582,8 +582,8 @@ typedef struct weft_staged_info {
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
  * What is staged stays while there is no trainer. A trainer that comes back and knows these bits goes on from them,
- * under its own label. One that does not know them offers its own versions, and what was staged is given up: a commit
- * of it returns WEFT_E_PEER_LOST.
+ * under its own label. One that does not know them offers its own versions, and what was staged is given up. A commit
+ * by the number before returns WEFT_E_PEER_LOST.
  *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline; it never joined, or was to
  * tell, or a trainer is there that it cannot talk to), WEFT_E_SYSTEM, WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection
@@ -635,7 +635,7 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  * does not wait for the device.
  * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
- * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up since weft_staged), WEFT_E_TIMEOUT,
+ * WEFT_E_PEER_LOST (a snapshot broke off, or the version was given up or named anew since weft_staged), WEFT_E_TIMEOUT,
  * WEFT_E_MEMORY, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number that another passes
  * over; nothing is held, and the next commit goes on). After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed
  * out, or other work on the device took longer than

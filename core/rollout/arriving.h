@@ -58,8 +58,9 @@ typedef struct weft_arriving {
     weft_kept kept;
     weft_receipt_book book;
     weft_blob *attachment;
-    weft_version given_up; /* version that was staged last and given up before its commit; run 0: none */
-    weft_version over;     /* target of the update that the last step found withdrawn; run 0: none */
+    weft_version
+        given_up;      /* version that was staged last and given up, or named anew, before its commit; run 0: none */
+    weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
 } weft_arriving;
 
 /* The version that is decoded and proved, and its way into the weights. stage.c owns it. */

@@ -42,6 +42,8 @@ static void take_staged(weft_rollout *rollout, const weft_version *label)
     if (rollout->course.state != WEFT_COURSE_STAGED)
         return;
     if (!is_none(label) && label->root == was.root) {
+        if (label->number != was.number)
+            rollout->arriving.given_up = was; /* that name, by which the caller may be about to commit it */
         incoming->trailer.target = *label;
         incoming->header.target = (weft_version){label->run, label->number, 0};
         return;

@@ -321,9 +321,10 @@ weft_status weft_rollout_check_given_up(const weft_rollout *rollout, uint64_t ve
     const weft_version *gone = &rollout->arriving.given_up;
     if (gone->run == 0 || gone->number != version)
         return WEFT_OK;
-    return weft_fail_quiet(WEFT_E_PEER_LOST,
-                           "commit %llu: it was given up since it was staged, because nothing leads on from there",
-                           (unsigned long long)version);
+    return weft_fail_quiet(
+        WEFT_E_PEER_LOST,
+        "commit %llu: it was given up, or got another number, since it was staged; ask weft_staged again",
+        (unsigned long long)version);
 }
 
 weft_status weft_rollout_check_commit(const weft_rollout *rollout, uint64_t version, uint32_t flags)

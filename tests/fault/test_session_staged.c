@@ -165,9 +165,11 @@ static void known_bits_stay_staged(void **state)
 {
     fleet *f = *state;
     publish_and_stage(f);
+    const uint64_t before = f->newest;
     trainer_again(f, 55, false);
     await_joined(f);
     await_staged(session_of(f), 55);
+    assert_int_equal(weft_commit(session_of(f), before, NULL, 0, NULL), WEFT_E_PEER_LOST); /* no misuse: it was that */
     commit(f, 0, 55);
     fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     assert_int_equal(fleet_line(f, "a").bytes + fleet_line(f, "a").snapshot_bytes, 0);
