@@ -44,8 +44,10 @@ static weft_status take_held(const weft_newest *newest, weft_demand *demand, wef
     peer->standing.held = held->version;
     peer->standing.held_order = expected->order;
     peer->standing.lagging = peer->standing.lagging && newest->order - peer->standing.held_order > peer->site.max_lag;
-    peer->info.update_bytes = expected->bytes;
-    peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->receipts.last_ns);
+    if (expected->begun_ns) { /* else it was sent by a connection before */
+        peer->info.update_bytes = expected->bytes;
+        peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->receipts.last_ns);
+    }
     peer->info.apply_ms = (double)held->decode_ns / 1e6;
     weft_estimate_decode(&peer->tuning.estimate, expected->level, expected->frame_bytes, (double)held->decode_ns / 1e9);
     if (expected->changed)

@@ -201,7 +201,10 @@ static void a_cut_line_leaves_it_staged(void **state)
         await_joined(f);
         await_staged(session_of(f), number);
         commit(f, 0, number);
-        if (i % 2) {
+        if (i % 2 == 0) {
+            fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+            assert_true(fleet_line(f, "a").send_ms < FLEET_WAIT_MS); /* by whichever connection */
+        } else {
             if (f->wants)
                 assert_int_equal(weft_want(session_of(f), f->newest), WEFT_OK);
             await_staged(session_of(f), f->newest);
