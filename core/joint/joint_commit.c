@@ -61,27 +61,36 @@ static weft_status commit_end(weft_rollout *end, void *stream, uint32_t flags)
     return weft_rollout_commit(end, end->arriving.queue[0].trailer.target.number, stream, flags, NULL);
 }
 
-/* Commits the one staged snapshot that leads the others, when nothing else can fail any more. */
-static weft_status commit_snapshot(weft_joint *joint, void *stream)
+/* Moves what these ends have staged, the one snapshot that leads the others last, because nothing can fail after it.
+ * While one end moves, the source of another may come back and not know what is staged there. */
+static weft_status commit_ends(weft_joint *joint, weft_rollout *const *ends, uint32_t count, void *stream)
 {
+    const weft_version target = weft_joint_survey(joint).target;
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
-        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED)
-            status = commit_end(joint->ends[i], stream, 0);
+    for (uint32_t i = 0; i < 2 * count && status == WEFT_OK; i++) {
+        weft_rollout *end = ends[i % count];
+        const bool last = i >= count, snapshot = weft_joint_is_snapshot(end);
+        if (end->stage.held_back || (snapshot && !last))
+            continue;
+        status = weft_joint_has_staged(end, target.run, target.number)
+                     ? commit_end(end, stream, snapshot ? 0 : WEFT_COMMIT_HOLD)
+                     : weft_fail_quiet(WEFT_E_PEER_LOST, "commit %llu: a source gave its part up meanwhile",
+                                       (ull)target.number);
+    }
     return status;
 }
 
 static weft_status commit_together(weft_joint *joint, void *stream, uint32_t flags)
 {
+    weft_rollout *ends[WEFT_SOURCES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < joint->count; i++)
+        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED)
+            ends[count++] = joint->ends[i];
     weft_status status = flags & WEFT_COMMIT_QUEUE ? weft_joint_queue_begin(joint, stream) : WEFT_AGAIN;
     if (status != WEFT_AGAIN)
         return status;
-    status = WEFT_OK;
-    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
-        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED && !weft_joint_is_snapshot(joint->ends[i]))
-            status = commit_end(joint->ends[i], stream, WEFT_COMMIT_HOLD);
-    if (status == WEFT_OK)
-        status = commit_snapshot(joint, stream);
+    status = commit_ends(joint, ends, count, stream);
     if (status != WEFT_OK) {
         char why[512];
         snprintf(why, sizeof why, "%s", weft_last_error());
