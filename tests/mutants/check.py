@@ -106,6 +106,8 @@ def check_planted(wrong):
             wrong.append(f"planted/{bug.room}.txt: {error}")
         if not os.path.isfile(planted.test_source(bug.test)):
             wrong.append(f"planted/{bug.room}.txt: no {planted.test_source(bug.test)}")
+    if len(bugs) < 500:
+        wrong.append(f"planted: {len(bugs)} bugs are less than there were")
     twice = {bug for bug in bugs if bugs.count(bug) > 1}
     wrong += [f"planted twice: {bug.file}: {bug.promise}" for bug in twice]
     block = planted.block_read("r", "f.c\n! one\n! two\n= unit.t\n- a  b\n- c\n+ d\n- e\n")
