@@ -15,6 +15,7 @@ from ._library import check, failure, lib
 from .errors import ClosedError, Error
 
 _live: weakref.WeakSet[SessionHandle] = weakref.WeakSet()
+_PASSING = ("<listcomp>", "<genexpr>")
 _ONE, _AFTER = "one thread at a time calls it", "close after it returns"
 _ender: int | None = None  # the thread that ends the interpreter
 
@@ -27,9 +28,10 @@ def _stay() -> None:
 
 
 def _caller() -> FrameType:
-    """The frame that has `with handle`, of its own or by an ExitStack."""
+    """The frame that has `with handle`, of its own or by an ExitStack, which a comprehension may fill: that one's frame
+    ends before the call."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename == contextlib.__file__:
+    while frame and (frame.f_code.co_filename == contextlib.__file__ or frame.f_code.co_name in _PASSING):
         frame = frame.f_back
     return frame or sys._getframe(1)
 
