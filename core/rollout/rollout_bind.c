@@ -167,10 +167,12 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
     weft_status status = weft_rollout_settled(rollout, "weft_scrub");
     if (status == WEFT_OK)
         status = digest_unlocked(rollout, &rollout->current.weights, &digests, &root);
-    if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name))
+    const bool rotten =
+        status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name);
+    if (rotten)
         status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
                            (unsigned long long)rollout->current.version.number);
-    if (status == WEFT_E_BASE && !rollout->current.doubt)
+    if (rotten && !rollout->current.doubt)
         mend(rollout, digests, root, status);
     weft_mem_give(digests);
     return status;
