@@ -581,9 +581,9 @@ typedef struct weft_staged_info {
  *
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
- * What is staged stays while there is no trainer. A trainer that comes back and knows these bits goes on from them,
- * under its own label. One that does not know them offers its own versions, and what was staged is given up. A commit
- * by the number before returns WEFT_E_PEER_LOST.
+ * The staged version stays while there is no trainer. If the trainer that comes back knows the bits, it goes on from
+ * them, under its own label. Else the version is given up, because no update of that trainer leads on from there. A
+ * commit by the number before then returns WEFT_E_PEER_LOST.
  *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline; it never joined, or was to
  * tell, or a trainer is there that it cannot talk to), WEFT_E_SYSTEM, WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection

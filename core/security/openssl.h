@@ -100,8 +100,8 @@
     CALL(X509_verify_cert_error_string)                                                                                \
     CALL(ASN1_TIME_to_tm)
 
-/* What a BIO of method `socket` reads and writes. Its reads count, because OpenSSL reads on inside one call for as long
- * as records come that bring nothing. */
+/* The socket of a BIO of method `socket`. Reads count, because OpenSSL reads on inside one call for as long as records
+ * come that bring nothing. */
 typedef struct weft_socket {
     int fd;
     uint64_t room; /* bytes that may still be read in this turn; each read costs WEFT_SOCKET_READ more; 0: none now */

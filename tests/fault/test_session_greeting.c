@@ -220,7 +220,7 @@ static void a_trainer_of_protocol_1(void **state)
     close(listener);
 }
 
-/* What a trainer says to a knock, or to the nonce of a greeting, in which a byte was damaged on the way. */
+/* A trainer refuses a knock, or the nonce of a greeting, because a byte was damaged on the way. */
 static void a_refusal_that_comes_once(void **state)
 {
     static const weft_status why[] = {WEFT_E_PROTOCOL, WEFT_E_CORRUPT};

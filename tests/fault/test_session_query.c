@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "layout/digest.h"
 #include "layout/layout.h"
+#include "tests/support/clock_own.h"
 
 static fleet_fake fake;
 
@@ -168,26 +168,10 @@ static void tiles_of_no_tensor(void **state)
 #define QUESTIONS 40u
 
 /* A clock of the test's own: the session then has no thread that makes turns beside these. */
-static uint64_t own_now = 1000 * WEFT_NS_PER_MS;
-
-static uint64_t tell_now(void *user)
-{
-    (void)user;
-    return own_now;
-}
-
-static void pass_on(void *user, uint64_t ns)
-{
-    (void)user;
-    own_now += ns;
-}
-
-static const weft_clock own_clock = {tell_now, pass_on, NULL};
-
 static int setup_by_hand(void **state)
 {
     static const char *const overrides[] = {"session.progress=manual", "peers.heartbeat=60s", NULL};
-    weft_clock_own = &own_clock;
+    set_clock(state);
     *state = fleet_open(FLEET_TILES, overrides);
     fleet_start_trainer(*state, NULL);
     return 0;
@@ -196,8 +180,7 @@ static int setup_by_hand(void **state)
 static int teardown_by_hand(void **state)
 {
     teardown(state);
-    weft_clock_own = NULL;
-    return 0;
+    return give_clock(state);
 }
 
 /* Makes turns until the trainer has answered. */

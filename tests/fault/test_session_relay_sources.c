@@ -34,10 +34,7 @@ static int begin(unsigned relays)
     source_world_open(&w, 11);
     source_relay_begin(&w, relays);
     w.turn = turns;
-    do { /* until all three have something */
-        source_run_end(&w);
-        source_run_begin(&w, 3, 5);
-    } while (!w.sources[0].session || !w.sources[1].session || !w.sources[2].session);
+    source_run_whole(&w, 3, 5);
     w.rank_count = 3;
     return 0;
 }

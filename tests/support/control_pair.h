@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -31,6 +32,23 @@ static inline int setup(void **state)
     (void)state;
     weft_log_enter(&quiet);
     return 0;
+}
+
+static inline void connect_pair(weft_control *one, weft_control *other)
+{
+    int fd[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(weft_control_open(one), WEFT_OK);
+    assert_int_equal(weft_control_open(other), WEFT_OK);
+    weft_control_adopt(one, fd[0], 1000);
+    weft_control_adopt(other, fd[1], 1000);
+}
+
+static inline pair open_pair(void)
+{
+    pair p;
+    connect_pair(&p.a, &p.b);
+    return p;
 }
 
 static inline void close_pair(pair *p)

@@ -46,6 +46,24 @@ static inline void make_keys(void)
     }
 }
 
+/* The folder of a group of tests, with keys where there is OpenSSL. */
+static inline int open_keys(void **state)
+{
+    setup(state);
+    set_up(state);
+    if (!weft_library_absence()[0])
+        make_keys();
+    return 0;
+}
+
+static inline int close_keys(void **state)
+{
+    char command[400];
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch.folder);
+    (void)state;
+    return system(command) != 0;
+}
+
 /* A site of tls whose keys lie in the folder; `keys` are lines for [peers]. */
 static inline weft_site *load_tls(const char *keys, const char *more)
 {
@@ -73,12 +91,7 @@ static inline void guard_both(sealed *s, const char *name)
 
 static inline void connect_both(sealed *s)
 {
-    int fd[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(weft_control_open(&s->p.a), WEFT_OK);
-    assert_int_equal(weft_control_open(&s->p.b), WEFT_OK);
-    weft_control_adopt(&s->p.a, fd[0], 1000);
-    weft_control_adopt(&s->p.b, fd[1], 1000);
+    connect_pair(&s->p.a, &s->p.b);
     weft_control_guard(&s->p.a, s->guards[0], WEFT_GUARD_TRAINER);
     weft_control_guard(&s->p.b, s->guards[1], NULL);
 }

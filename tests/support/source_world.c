@@ -294,6 +294,17 @@ void source_run_begin(source_world *w, unsigned count, uint64_t number)
             source_start(w, i);
 }
 
+void source_run_whole(source_world *w, unsigned count, uint64_t number)
+{
+    for (bool whole = false; !whole;) {
+        source_run_end(w);
+        source_run_begin(w, count, number);
+        whole = true;
+        for (unsigned i = 0; i < count; i++)
+            whole = whole && w->sources[i].session;
+    }
+}
+
 void source_run_again(source_world *w, const version *from)
 {
     for (unsigned i = 0; i < w->source_count; i++) {

@@ -110,6 +110,8 @@ bool part_is_clean(const source_world *w, const part *p);
 /* ---- sources */
 /* A run begins: `count` sources of holdings at random, at `number`, whose bits are w->dense. */
 void source_run_begin(source_world *w, unsigned count, uint64_t number);
+/* The same, of sources that all have something. */
+void source_run_whole(source_world *w, unsigned count, uint64_t number);
 void source_run_end(source_world *w);
 /* The same sources begin a later run, from the bits of a version. */
 void source_run_again(source_world *w, const version *from);

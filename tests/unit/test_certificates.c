@@ -25,14 +25,6 @@ static int make_files(void **state)
     return made ? system(command) : 0;
 }
 
-static int remove_files(void **state)
-{
-    char command[400];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", scratch.folder);
-    return system(command);
-}
-
 static void need_files(void)
 {
     if (!made)
@@ -206,5 +198,5 @@ int main(void)
         cmocka_unit_test(names_that_are_proved),
         cmocka_unit_test(files_that_change),
     };
-    return cmocka_run_group_tests(tests, make_files, remove_files);
+    return cmocka_run_group_tests(tests, make_files, close_keys);
 }

@@ -13,18 +13,6 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static pair open_pair(void)
-{
-    pair p;
-    int fd[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(weft_control_open(&p.a), WEFT_OK);
-    assert_int_equal(weft_control_open(&p.b), WEFT_OK);
-    weft_control_adopt(&p.a, fd[0], 1000);
-    weft_control_adopt(&p.b, fd[1], 1000);
-    return p;
-}
-
 /* Both ends work in turns of random length; nothing is lost, reordered or allocated. */
 static void stream_of_messages(void **state)
 {

@@ -12,15 +12,9 @@
 #include "tests/support/control_pair.h"
 #include "wire/greeting.h"
 
-static pair open_pair(void)
+static pair open_named(void)
 {
-    pair p;
-    int fd[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(weft_control_open(&p.a), WEFT_OK);
-    assert_int_equal(weft_control_open(&p.b), WEFT_OK);
-    weft_control_adopt(&p.a, fd[0], 1000);
-    weft_control_adopt(&p.b, fd[1], 1000);
+    pair p = open_pair();
     snprintf(p.b.peer, sizeof p.b.peer, "192.0.2.77:4711");
     return p;
 }
@@ -65,7 +59,7 @@ static void is_refused(const weft_control *control, uint64_t nonce, const char *
 static void one_nonce_for_one_connection(void **state)
 {
     (void)state;
-    pair first = open_pair(), second = open_pair();
+    pair first = open_named(), second = open_named();
     is_refused(&first.b, 0, "came before it was greeted");
     is_refused(&first.b, 7, "came before it was greeted");
     greet(&first);
@@ -83,7 +77,7 @@ static void the_next_connection_is_greeted_anew(void **state)
 {
     (void)state;
     int fd[2];
-    pair p = open_pair();
+    pair p = open_named();
     greet(&p);
     const uint64_t nonce = p.b.nonce;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
@@ -99,7 +93,7 @@ static void a_second_knock(void **state)
 {
     (void)state;
     uint64_t length;
-    pair p = open_pair();
+    pair p = open_named();
     greet(&p);
     const uint64_t nonce = p.b.nonce;
     assert_int_equal(weft_greeting_ask(&p.a), WEFT_OK);
@@ -115,7 +109,7 @@ static uint32_t lowest_for(uint16_t lowest, uint16_t highest)
 {
     uint8_t knock[16];
     uint64_t length;
-    pair p = open_pair();
+    pair p = open_named();
     uint32_t answer = 0;
     weft_out out = {knock, sizeof knock, 0, false};
     weft_wire_put_knock(&out, &(weft_wire_knock){lowest, highest});

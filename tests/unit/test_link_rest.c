@@ -6,33 +6,18 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "session/link_rest.h"
+#include "tests/support/clock_own.h"
 
 #define TAKES_NS (10 * WEFT_NS_PER_MS) /* that each question takes */
 
-static uint64_t now_ns = WEFT_NS_PER_MS;
 static uint32_t asked;
 static weft_status answer;
 
-static uint64_t tell_now(void *user)
-{
-    (void)user;
-    return now_ns;
-}
-
-static void pass_on(void *user, uint64_t ns)
-{
-    (void)user;
-    now_ns += ns;
-}
-
-static const weft_clock own_clock = {tell_now, pass_on, NULL};
-
 static weft_status open_link(const weft_link_options *options, weft_link **link)
 {
-    now_ns += TAKES_NS;
+    own_now += TAKES_NS;
     asked++;
     *link = NULL;
     return answer == WEFT_OK ? WEFT_OK : weft_fail_quiet(answer, "no link at %s", options->address);
@@ -41,35 +26,21 @@ static weft_status open_link(const weft_link_options *options, weft_link **link)
 static const weft_provider slow = {.name = "slow", .link_open = open_link},
                            other = {.name = "other", .link_open = open_link};
 
-static int set_clock(void **state)
-{
-    (void)state;
-    weft_clock_own = &own_clock;
-    return 0;
-}
-
-static int give_clock(void **state)
-{
-    (void)state;
-    weft_clock_own = NULL;
-    return 0;
-}
-
 static void asked_seldom(void **state)
 {
     (void)state;
     weft_link_rests rests = {0};
     weft_link *link;
     const weft_link_options options = {.address = "a"};
-    const uint64_t begun_ns = now_ns;
+    const uint64_t begun_ns = own_now;
     answer = WEFT_E_PROVIDER;
     asked = 0;
-    for (int i = 0; i < 10000; i++, now_ns += WEFT_NS_PER_MS) {
+    for (int i = 0; i < 10000; i++, own_now += WEFT_NS_PER_MS) {
         assert_int_equal(weft_link_rest_open(&rests, &slow, &options, &link), WEFT_E_PROVIDER);
         assert_string_equal(weft_last_error(), "no link at a");
     }
     assert_true(asked > 10);
-    assert_true(asked * TAKES_NS <= (now_ns - begun_ns) / 15);
+    assert_true(asked * TAKES_NS <= (own_now - begun_ns) / 15);
 }
 
 /* Nobody else waits for that, and who comes later than the rest finds what there is then. */
@@ -85,7 +56,7 @@ static void others_are_asked(void **state)
     assert_int_equal(weft_link_rest_open(&rests, &slow, &at_a, &link), WEFT_E_PROVIDER);
     assert_int_equal(weft_link_rest_open(&rests, &slow, &at_b, &link), WEFT_OK);
     assert_int_equal(weft_link_rest_open(&rests, &other, &at_a, &link), WEFT_OK);
-    now_ns += 1000 * WEFT_NS_PER_MS;
+    own_now += 1000 * WEFT_NS_PER_MS;
     assert_int_equal(weft_link_rest_open(&rests, &slow, &at_a, &link), WEFT_OK);
 }
 

@@ -7,38 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "peer/peer_view.h"
-
-static uint64_t now_ns = 5000 * WEFT_NS_PER_MS;
-
-static uint64_t tell_now(void *user)
-{
-    (void)user;
-    return now_ns;
-}
-
-static void pass_on(void *user, uint64_t ns)
-{
-    (void)user;
-    now_ns += ns;
-}
-
-static const weft_clock own_clock = {tell_now, pass_on, NULL};
-
-static int set_clock(void **state)
-{
-    (void)state;
-    weft_clock_own = &own_clock;
-    return 0;
-}
-
-static int give_clock(void **state)
-{
-    (void)state;
-    weft_clock_own = NULL;
-    return 0;
-}
+#include "tests/support/clock_own.h"
 
 static bool hurries(weft_peer_views *views, uint32_t name)
 {
@@ -54,7 +24,7 @@ static void one_a_second(void **state)
     (void)state;
     static weft_peer_views views;
     uint32_t made = 0;
-    for (int i = 0; i < 10000; i++, now_ns += WEFT_NS_PER_MS)
+    for (int i = 0; i < 10000; i++, own_now += WEFT_NS_PER_MS)
         made += !hurries(&views, 1);
     assert_int_equal(made, 11); /* the first is not counted */
 }
@@ -76,10 +46,10 @@ static void a_dear_one(void **state)
     static weft_peer_views views;
     assert_false(hurries(&views, 1));
     weft_peer_view_took(&views, "rank-1", 500 * WEFT_NS_PER_MS);
-    now_ns += 9999 * WEFT_NS_PER_MS;
+    own_now += 9999 * WEFT_NS_PER_MS;
     assert_true(hurries(&views, 1));
     assert_false(hurries(&views, 2));
-    now_ns += WEFT_NS_PER_MS;
+    own_now += WEFT_NS_PER_MS;
     assert_false(hurries(&views, 1));
 }
 

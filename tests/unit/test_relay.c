@@ -1,6 +1,5 @@
 /* A relay with one child that has joined: the slots that buckets go to, and the moments when the child gets PASSING. */
 #include <string.h>
-#include <sys/socket.h>
 #include <xxhash.h>
 
 #include "base/clock.h"
@@ -61,16 +60,6 @@ static const weft_provider provider = {
 
 /* ---- the relay */
 
-static void connect_ends(weft_control *near_end, weft_control *far_end)
-{
-    int fd[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(weft_control_open(near_end), WEFT_OK);
-    assert_int_equal(weft_control_open(far_end), WEFT_OK);
-    weft_control_adopt(near_end, fd[0], 1000);
-    weft_control_adopt(far_end, fd[1], 1000);
-}
-
 static int open_world(void **state)
 {
     static world w;
@@ -103,8 +92,8 @@ static int open_world(void **state)
     w.child.own.count = OWN;
     weft_log_limit_open(&w.relay.strangers, &quiet, 1);
     weft_log_limit_open(&w.child.limit, &quiet, 1);
-    connect_ends(&w.child.up, &w.trainer);
-    connect_ends(&w.child.down, &w.rollout_end);
+    connect_pair(&w.child.up, &w.trainer);
+    connect_pair(&w.child.down, &w.rollout_end);
     *state = &w;
     return 0;
 }

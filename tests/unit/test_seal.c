@@ -13,23 +13,6 @@
 #include "tests/support/sealed_pair.h"
 #include "wire/voucher.h"
 
-static int open_keys(void **state)
-{
-    setup(state);
-    set_up(state);
-    if (!weft_library_absence()[0])
-        make_keys();
-    return 0;
-}
-
-static int close_keys(void **state)
-{
-    char command[400];
-    snprintf(command, sizeof command, "rm -rf '%s'", scratch.folder);
-    (void)state;
-    return system(command) != 0;
-}
-
 static void need_library(void)
 {
     if (weft_library_absence()[0])

@@ -30,22 +30,11 @@ static void keep_line(weft_log_sink *sink, weft_log_level level, const char *lin
 
 static weft_log_sink keeper = {WEFT_LOG_WARN, keep_line};
 
-static int open_keys(void **state)
+static int open_kept(void **state)
 {
-    (void)state;
-    set_up(state);
+    open_keys(state);
     weft_log_enter(&keeper);
-    if (!weft_library_absence()[0])
-        make_keys();
     return 0;
-}
-
-static int close_keys(void **state)
-{
-    char command[400];
-    snprintf(command, sizeof command, "rm -rf '%s'", scratch.folder);
-    (void)state;
-    return system(command) != 0;
 }
 
 /* `writer` proves itself to `reader`, or the reverse. */
@@ -298,5 +287,5 @@ int main(void)
         cmocka_unit_test(ignored_records),      cmocka_unit_test(words_on_a_duct),
         cmocka_unit_test(drops_on_a_duct),
     };
-    return cmocka_run_group_tests(tests, open_keys, close_keys);
+    return cmocka_run_group_tests(tests, open_kept, close_keys);
 }
