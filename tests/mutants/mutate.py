@@ -3,6 +3,7 @@
 
     mutate.py [--seed N] [--count N] [--files PATTERN...] [--jobs N] [--bar PERCENT]
     mutate.py --planted [ROOM...] | --changed
+    mutate.py --bare [--files PATTERN...] [--bar PERCENT]
 
 Each bug is compiled into a copy of the library in build-mutation/. The tests that run its line are run, the quickest
 first, until one fails. A test's limit is five times its own time and two seconds. A mutant with a verdict is not tried
@@ -16,6 +17,8 @@ by hand.
 
 --planted plays the bugs that were planted by hand (planted.py): each must fail the one test that it names. --changed plays
 those of rooms that are not as they were when all of their bugs were caught (planted/played.tsv).
+
+--bare plants nothing: it lists the lines that none of these tests runs, and counts them by room.
 
 Exit: 0, 1 (fewer than --bar percent were caught, or a bug that was planted by hand was not), 2 (something is wrong with the build)."""
 import argparse
@@ -265,6 +268,22 @@ def play(bugs, jobs):
     return not lost
 
 
+def bare(trial_map, bar):
+    """Prints the lines that no test runs. Whether enough are run."""
+    rooms = {}
+    for file, lines in trial_map.lines.items():
+        left = [line for line in lines if not trial_map.tests_of(file, line)]
+        count = rooms.setdefault(os.path.dirname(file), [0, 0])
+        count[0] += len(lines)
+        count[1] += len(left)
+        if left:
+            say(f"{file}: {' '.join(map(str, left))}")
+    every = [sum(count[i] for count in rooms.values()) for i in range(2)]
+    for room, (lines, left) in sorted(rooms.items()) + [("all", every)]:
+        say(f"{room}: {lines} lines, {left} run by no test: {100 - 100 * left / lines:.1f} %")
+    return 100 - 100 * every[1] / every[0] >= bar
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
@@ -278,6 +297,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="only say which mutants are chosen")
     parser.add_argument("--counts", action="store_true", help="only say what is known")
     parser.add_argument("--planted", nargs="*", metavar="ROOM", help="play the bugs that were planted by hand")
+    parser.add_argument("--bare", action="store_true", help="list the lines that no test runs")
     parser.add_argument("--changed", action="store_true", help="play those of rooms that changed")
     args = parser.parse_args()
     if args.changed or args.planted is not None:
@@ -299,7 +319,10 @@ def main():
             shutil.rmtree(left_behind)
         build.configure(os.cpu_count())
         covered = sorted({*sources(["core/*"]), *files})
-        trial = Trial(cover.gather(covered, args.jobs, say), covered, table, args.longest)
+        known = cover.gather(covered, args.jobs, say)
+        if args.bare:
+            return 0 if bare(cover.Map(known, files), args.bar) else 1
+        trial = Trial(known, covered, table, args.longest)
         settled = judged()
         left = [mutant for mutant in chosen if mutant.key() not in table.rows or args.again and
                 table.rows[mutant.key()]["verdict"] == SURVIVED and mutant.key() not in settled][:args.most]
