@@ -17,8 +17,8 @@
  *     weft_stats, weft_peers, weft_interrupt and weft_last_error.
  *   - A call that collides with a running call does nothing and returns WEFT_E_STATE. The text names the running call.
  *     weft_bind, weft_unbind, weft_publish, weft_commit, weft_settle, weft_scrub and weft_close collide with each
- * other. With manual progress weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close collides
- * with every call but the five.
+ *     other. With manual progress weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close
+ *     collides with every call but the five.
  *   - A session belongs to the process that opened it. In a forked child every call returns WEFT_E_STATE at once and
  *     does nothing. The parent's session goes on.
  *   - Sizes are bytes in uint64_t. Times are milliseconds.
@@ -1277,7 +1277,8 @@ typedef struct weft_store_keep {
  * systems that one host writes as soon as the writer ended, and else, as on an object server, after the grace time. A
  * store in a folder that is opened with `create` loses those of the folder, too.
  *
- * What goes is all before an anchor, so that all that stays can be read. The newest anchor and all after it stay.
+ * Only versions before an anchor go, so that every version that stays can be read. The newest anchor and all after it
+ * stay.
  * removed  receives the number of versions that went; or NULL
  * Errors: WEFT_E_FILE. */
 WEFT_API weft_status weft_store_trim(weft_store *store, const weft_store_keep *keep, uint64_t *removed);

@@ -88,9 +88,9 @@ void weft_fabric_options_set(const weft_link *link, struct fid_ep *ep);
 /* Looks at those that can only be read, of one that is enabled. */
 void weft_fabric_options_read(const weft_link *link, struct fid_ep *ep);
 
-/* Before every call of libfabric that makes progress. Of a connection that ends before its first message libfabric
- * (1.17, 2.1) asks errno why, which a read of nothing does not set: where an earlier call has left EAGAIN there it
- * waits for more, and keeps the socket for ever. */
+/* Before every call of libfabric that makes progress. If a connection ends before its first message, libfabric 1.17 and
+ * 2.1 read errno, which a read of no bytes leaves unset. A stale EAGAIN makes libfabric wait for ever and keep the
+ * socket, so errno is cleared first. */
 static inline void weft_fabric_enter(void)
 {
     errno = 0;

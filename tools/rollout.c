@@ -304,7 +304,7 @@ static weft_status run(rollout *r)
     return WEFT_OK;
 }
 
-/* Whether what is held is a trainer's: its bits came from there, or are a version that it named. */
+/* Returns true if a trainer sent or named the held version. */
 static bool is_received(const rollout *r, const weft_version *held)
 {
     return held->run || r->commits > 0;

@@ -45,8 +45,8 @@ weft_status weft_weights_load(weft_weights *weights, const char *path);
 const weft_piece *weft_weights_pieces(const weft_weights *weights, uint64_t *count);
 
 /* Writes the weights to a file or a folder, under the header that is given or, if that is empty, their own; as
- * weft_model_save. What lies beside the weights of a folder that they were first loaded from goes along with a folder;
- * what does not is warned of. If that folder had one file, a path that does not end in .safetensors becomes a folder.
+ * weft_model_save. Saving a folder also copies the other files of the folder that the weights were first loaded from; a
+ * file that cannot be copied gives a warning. If that folder had one file, a path that does not end in .safetensors becomes a folder.
  */
 weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path);
 /* The same at a place. */

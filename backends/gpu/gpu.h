@@ -46,7 +46,7 @@ typedef struct weft_gpu_kind {
     bool takes_back;  /* what others wrote, and is not given up before the device is lost */
     bool urgent;      /* the caller's engine stands still meanwhile: goes before the work of other streams */
 
-    /* Returns what a slab needs whatever its jobs are (job NULL), and what each job adds. */
+    /* Returns the memory of a slab without jobs (job NULL), or the memory that `job` adds. */
     weft_gpu_need (*need)(const weft_gpu *gpu, const void *job);
 
     /* Returns the stream of the job's caller. The batch begins after the work on that stream. `*ordered` false: no such

@@ -27,7 +27,7 @@ weft_gpu_sheet weft_gpu_sheet_open(weft_gpu_slab *slab, uint64_t bytes, bool mir
 
 /* Takes the next `bytes` of a mirrored sheet as a sheet of its own, which is sent with the one. */
 weft_gpu_sheet weft_gpu_sheet_stretch(weft_gpu_sheet *sheet, uint64_t bytes);
-/* The same, all zero on the host. What is sent of the one sheet clears the other, which is fetched alone. */
+/* The same, zeroed on the host. Sending the one sheet clears this part on the device; only this part is fetched. */
 weft_gpu_sheet weft_gpu_sheet_part(weft_gpu_sheet *sheet, uint64_t bytes);
 
 /* Takes the next `bytes`, aligned to WEFT_GPU_ROW_ALIGN, for which there must be room. Returns the device's address;

@@ -7,9 +7,9 @@
  *      is written; the wire was free for it from the later of its posting (plus L) and the arrival before it.
  *   A  copy and check as each receipt says, decoding as HELD says for the update: one rate for each level, since a
  *      coded byte stands for more work the denser the level.
- *   o  what a bucket costs whatever its size: intercepts of time against bytes (least squares, older ones fading), of
- *      arrivals back to back for the way there, of copy and check for the peer. Each is drawn to a prior as far as the
- *      samples' own noise asks for: buckets of one size say nothing about it.
+ *   o  fixed cost of a bucket: the intercept of a least-squares fit of time over bytes, in which older samples fade.
+ *      Arrivals back to back give the way's cost, copy and check the peer's. The fit's noise decides how far a prior
+ *      pulls each, because buckets of one size say nothing about an intercept.
  * Receipts read together are one sample. A sample counts for at most four times what was expected; expectations are
  * given up when three in a row were that far off, so that one stall is forgotten and a change of the link is not. */
 #ifndef WEFT_CORE_ESTIMATE_H

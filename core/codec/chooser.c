@@ -7,8 +7,8 @@
 
 /* Each stretch of so many elements is looked at in one go: a few cache lines. */
 #define SURVEY_COUNT 256u
-/* The sample has at least so many elements, if there are so many, and at most 1 in so many: what changes at each
- * exponent is what level tight asks, what changes at all is enough for level fast. */
+/* Bounds of the sample: its least size, and at most one element in so many. `tight` needs the changes at each exponent,
+ * `fast` only their number. */
 #define SURVEY_LEAST_TIGHT    (UINT64_C(1) << 18)
 #define SURVEY_SPARSEST_TIGHT 128u
 #define SURVEY_LEAST_FAST     (UINT64_C(1) << 16)

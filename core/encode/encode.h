@@ -47,7 +47,7 @@ typedef struct weft_encoder {
     uint64_t next_unit;             /* not yet taken by a worker, of a pass or of a choice */
     uint64_t taken;                 /* runs taken */
     uint64_t emitted;               /* runs whose frames were handed on */
-    bool emitting;                  /* a worker is at that: what follows is its alone meanwhile */
+    bool emitting;                  /* a worker is emitting, and alone owns the fields below */
     bool stopped;                   /* something failed: no worker takes more */
     weft_status status;             /* the first failure, in order of the runs */
     char text[512];

@@ -37,7 +37,7 @@ typedef struct weft_merge_pass {
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
     uint64_t unit;    /* where to begin, at which a longest run does; what sources have before it was taken from them */
-    uint64_t end;     /* out, whatever becomes of it: of the units before it all was handed on */
+    uint64_t end;     /* out, also after an error: the frames of all units below it were handed on */
     uint64_t changed; /* out: elements coded; where frames are full, all of theirs */
 } weft_merge_pass;
 

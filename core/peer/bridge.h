@@ -107,8 +107,7 @@ weft_bridged *weft_bridge_repair(weft_bridge *bridge, uint64_t order, const weft
  * from `unit` on, up to order `to` (catch_up.to). The feed looks at its state. NULL: there is no place now. */
 weft_bridged *weft_bridge_catch_up(weft_bridge *bridge, uint64_t from, uint64_t to, uint64_t unit,
                                    const uint32_t *limits);
-/* Forgets what leads elsewhere than to the newest version and what nobody waits for, because there is a newer
- * version. */
+/* After a publish: drops the entries that do not lead to the newest version and that no peer waits for. */
 void weft_bridge_sweep(weft_bridge *bridge);
 /* Forgets merges that were asked for by name, are not begun, and that nobody names any more. So a peer that names
  * another version in each turn has one queued, and others' come next. */

@@ -60,7 +60,7 @@ void weft_follow_dropped(const weft_newest *newest, weft_following *following)
         following->apart_until = newest->order + APART_UPDATES;
 }
 
-/* Returns true if a peer has what its relay has, and room for what the relay gets, whatever either wants. */
+/* Returns true if the peer holds its relay's version and has slots as large, regardless of what either wants. */
 static bool fits(const weft_newest *newest, const weft_peer *peer)
 {
     const weft_peer *relay = peer->following.parent;

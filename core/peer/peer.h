@@ -52,8 +52,8 @@ struct weft_peer_table {
     bool again;       /* something happened to a peer that this step had passed, so another step is due */
 };
 
-/* Trainer: a session that publishes. What it has for its weights is the publisher's, what it has for a peer is in the
- * peer's record; the rest serves all peers. */
+/* Trainer: a session that publishes. The publisher owns the state of the weights, each record a peer's state; the other
+ * members serve all peers. */
 struct weft_trainer {
     weft_session *session;
     weft_publisher publisher; /* all that is for the weights */
@@ -73,7 +73,7 @@ void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status,
 void weft_loss_of_children(weft_peer_table *peers, weft_peer *peer);
 
 /* ---- peer.c: what a peer says */
-/* Reads what the peer sent, and acts on each message, up to one that asks for digests: what follows that waits for the
+/* Handles the peer's messages up to one that asks for digests, because digests take long: later messages wait for the
  * peer's next turn. An error ends the connection (weft_peer_lose). */
 weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits *waits);
 /* Checks heartbeats and deadlines, and says in `waits` when to look again. Errors: the peer is to be lost. */

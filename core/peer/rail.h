@@ -6,8 +6,9 @@
  *     `------------------------------------------------------------------------------------------ OPENED ----'
  *
  * A peer with one rail has that rail up at once, and is lost with it. Of several rails, one carries chunks of buckets
- * only after a write of no bucket, the probe, came through it. What a closed rail had goes by the others. The peer
- * reports which buckets are whole without it, and forgets what else came by it, so that each chunk counts once. */
+ * only after a write of no bucket, the probe, came through it. The other rails carry what a closed rail had.
+ * When a rail closes, the peer reports the buckets that are whole, and discards the chunks that this rail delivered of
+ * the others, so that each chunk counts once. */
 #ifndef WEFT_CORE_RAIL_H
 #define WEFT_CORE_RAIL_H
 

@@ -185,8 +185,8 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
     weft_waits_fd(waits, relay->listen_fd, POLLIN);
 }
 
-/* Whether all that came in for a child is taken there: else it waits for what it has been sent, and must find out if
- * that was lost. */
+/* Returns true if the child has taken everything that came in for it. If not, the child waits for buckets that were
+ * sent, and its own deadline must notice their loss. */
 static bool waits_for_more(const weft_child *child)
 {
     return child->slots_used == 0 && child->queue_count == 0;

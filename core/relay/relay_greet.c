@@ -232,7 +232,7 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
                    : weft_control_send(&child->up, WEFT_MESSAGE_HELLO, out.data, out.used);
 }
 
-/* It comes again: what this relay was told itself, that nothing can be joined yet, it says to those behind it. */
+/* Tells the child to come again later, because the trainer told this relay so. */
 static weft_status answer_later(weft_relay *relay, weft_child *child)
 {
     weft_status status = weft_control_send(&child->down, WEFT_MESSAGE_PASSING, NULL, 0);

@@ -97,8 +97,8 @@ static weft_status take_greeting(weft_control *control, uint64_t length, uint64_
     return status == WEFT_OK ? weft_greeting_take(control, body, length) : status;
 }
 
-/* Says what is next to be said, and takes what is said to that: WEFT_AGAIN after a greeting. `until_ns`: an answer has
- * to begin. */
+/* Sends the next request and reads its answer. Returns WEFT_AGAIN after a greeting. An answer has to begin before
+ * `until_ns`. */
 static weft_status ask_once(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
                             weft_layout **layout)
 {

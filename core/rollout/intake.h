@@ -69,7 +69,7 @@ typedef struct weft_intake {
 typedef struct weft_arriving weft_arriving;
 
 /* ---- links.c */
-/* Chooses the provider and opens a link on each of the addresses. It closes what an attempt before this one has opened.
+/* Chooses the provider and opens a link on each of the addresses. It closes what an earlier attempt opened.
  * WEFT_AGAIN: an interface, its IP or a route is not there yet. */
 weft_status weft_links_open(weft_rollout *rollout);
 /* Refuses, without a line, addresses that the gateway numbered `way` cannot reach. */

@@ -79,7 +79,7 @@ weft_status weft_links_open(weft_rollout *rollout)
     char address[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_site_rails(rollout->site.address, list);
     snprintf(address, sizeof address, "%s", list[0]);
-    weft_inlet_close(&rollout->intake, true); /* what an attempt before this one has opened */
+    weft_inlet_close(&rollout->intake, true); /* closes what an earlier attempt opened */
     const weft_provider *named = weft_provider_find(rollout->site.provider);
     rollout->intake.provider = weft_provider_is_piped(named) ? named : NULL;
     weft_status status = check_ways(rollout);

@@ -217,7 +217,7 @@ static weft_status tile_frames(weft_rollout *rollout)
     return status == WEFT_OK ? weft_proof_stored(&rollout->stage.proof, stored, rollout->stage.digests) : status;
 }
 
-/* ---- what was published since tiles were read that are there */
+/* ---- catch-up: updates that were published after a tile was read */
 
 static void list_fill(void *user, uint64_t list, weft_job *job)
 {
