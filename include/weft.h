@@ -916,13 +916,13 @@ WEFT_API weft_status weft_update_open_path(const char *path, weft_update_file **
 /* Closes an update file. NULL is allowed. */
 WEFT_API void weft_update_close(weft_update_file *update);
 
-/* Header of an update file. */
 /* Classes of level "tight", for elements of one dtype. */
 typedef struct weft_update_classes {
     uint32_t count;                          /* thresholds: one less than classes; 0 for a number that is no dtype */
     uint32_t threshold[WEFT_THRESHOLDS_MAX]; /* exponents at which classes begin, rising */
 } weft_update_classes;
 
+/* Header of an update file. */
 typedef struct weft_update_header {
     size_t size; /* sizeof(weft_update_header) */
     weft_version base;
