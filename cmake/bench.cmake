@@ -20,6 +20,5 @@ foreach(name bench_codec bench_fleet bench_liar bench_ranks bench_stream bench_v
     endif()
 endforeach()
 file(GLOB codec CONFIGURE_DEPENDS bench/codec/*.c)
-target_sources(bench_codec PRIVATE ${codec} $<TARGET_OBJECTS:weft_tools>)
-target_include_directories(bench_codec PRIVATE tools)
+target_sources(bench_codec PRIVATE ${codec})
 target_link_libraries(bench_codec PRIVATE weft_dep_zstd m)

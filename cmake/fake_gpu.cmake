@@ -18,7 +18,7 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
     file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/test_*.c)
     foreach(source ${sources})
         weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/far.c tests/fake_gpu/sums.c
-            tests/fake_gpu/bench.c tools/device_weights.c DEFINE
+            tests/fake_gpu/bench.c tools/serve/device_weights.c DEFINE
             WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>"
             WEFT_CALLS_BUDGET="${PROJECT_SOURCE_DIR}/tests/fake_gpu/calls.txt")
         get_filename_component(name ${source} NAME_WE)
@@ -26,7 +26,7 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
         target_link_options(test_fake_gpu_${name} PRIVATE LINKER:--wrap=weft_gpu_image_at)
         add_dependencies(test_fake_gpu_${name} weft_fake_cuda weft_fake_hip)
     endforeach()
-    file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS tools/bench/gpu/*.c)
     target_sources(test_fake_gpu_bench_hangs PRIVATE ${sources})
     # The host's AVX-512 loops as every CPU can run them, as the unit tests have them (cmake/tests.cmake). The unit tests
     # run them with sanitizers, which take minutes to compile in; here they only give bytes to compare with.

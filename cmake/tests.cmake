@@ -143,14 +143,15 @@ foreach(kind unit property fault golden integration)
     file(GLOB sources CONFIGURE_DEPENDS tests/${kind}/test_*.c)
     foreach(source ${sources})
         if(source MATCHES "bench_meet\\.c$")
-            weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/meet.c bench/fabric/line.c)
+            weft_cmocka_test(${kind} ${source} EXTRA tools/bench/fabric/meet.c tools/bench/fabric/line.c)
         elseif(source MATCHES "bench_noise\\.c$")
-            weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/noise.c)
+            weft_cmocka_test(${kind} ${source} EXTRA tools/bench/fabric/noise.c)
         elseif(source MATCHES "fabric_bench\\.c$")
-            weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/end.c bench/fabric/serve.c bench/fabric/measure.c
-                bench/fabric/noise.c bench/fabric/line.c)
+            weft_cmocka_test(${kind} ${source} EXTRA tools/bench/fabric/end.c tools/bench/fabric/serve.c tools/bench/fabric/measure.c
+                tools/bench/fabric/noise.c tools/bench/fabric/line.c)
         elseif(source MATCHES "unit/test_follow\\.c$")
-            weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/follow_list.c tools/checkpoint.c tools/natural.c tools/output.c tools/signals.c)
+            weft_cmocka_test(${kind} ${source} EXTRA tools/follow/follow.c
+                tools/follow/follow_list.c tools/follow/checkpoint.c tools/follow/natural.c tools/output.c tools/signals.c)
         elseif(source MATCHES "(store|session)_disk\\.c$")
             # The library's file operations are the test's. That needs the rooms in the program itself.
             if(NOT WEFT_ROOMS_SHARED)

@@ -33,9 +33,10 @@ weft_status weft_model_create(const weft_layout *layout, weft_model **model);
 const weft_layout *weft_model_layout(const weft_model *model);
 /* Gives the model the order of a layout that has the same tensors, so that both number them alike. The header stays.
  *
+ * path    where the model was read from, for the text of an error
  * theirs  what the layout is of, for the text of an error
  * Errors: WEFT_E_LAYOUT (the text names the first tensors that differ), WEFT_E_MEMORY. */
-weft_status weft_model_take_order(weft_model *model, const weft_layout *layout, const char *theirs);
+weft_status weft_model_take_order(weft_model *model, const weft_layout *layout, const char *path, const char *theirs);
 /* Pieces that bind the tensors in place: one per tensor. Lives as long as the model. */
 const weft_piece *weft_model_pieces(const weft_model *model, uint64_t *count);
 /* Returns the bytes that a version carries as its attachment: the raw header (8 length bytes and JSON) of a file. For a

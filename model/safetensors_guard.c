@@ -88,17 +88,17 @@ static const weft_mapped *file_of(const weft_model *const *models, size_t count,
     return found;
 }
 
-/* The file that was changed decides, else `status`; a page may also be lost to a disk at fault. */
+/* A file that is another than at open decides, else `status`; a page may also be lost to a disk at fault. */
 static weft_status judge(const weft_model *const *models, size_t count, const uint8_t *lost, weft_status status)
 {
     uint64_t at = 0;
     const weft_mapped *mapped = lost ? file_of(models, count, lost, &at) : NULL;
-    for (size_t i = 0; i < count && !mapped; i++)
-        mapped = weft_model_shrunk(models[i]);
     weft_status found = mapped ? weft_mapped_unchanged(mapped) : WEFT_OK;
     if (lost && mapped && found == WEFT_OK)
         return weft_fail(WEFT_E_FILE, "%s: cannot be read at byte %llu: its file system failed", mapped->path,
                          (unsigned long long)at);
+    for (size_t i = 0; i < count && found == WEFT_OK; i++)
+        found = weft_model_unchanged(models[i]);
     return found == WEFT_OK ? status : found;
 }
 

@@ -323,7 +323,7 @@ const weft_layout *weft_model_layout(const weft_model *model)
     return model->layout;
 }
 
-weft_status weft_model_take_order(weft_model *model, const weft_layout *layout, const char *theirs)
+weft_status weft_model_take_order(weft_model *model, const weft_layout *layout, const char *path, const char *theirs)
 {
     const weft_layout *own = model->layout;
     weft_piece *pieces = NULL, *placed;
@@ -335,8 +335,11 @@ weft_status weft_model_take_order(weft_model *model, const weft_layout *layout, 
     for (uint64_t i = 0; placed && i < own->count; i++)
         placed[pieces[i].tensor] = pieces[i];
     weft_mem_give(pieces);
-    if (!placed)
-        return status == WEFT_OK ? weft_fail_quiet(WEFT_E_MEMORY, "no memory for an order") : status;
+    if (!placed) {
+        status = status == WEFT_OK ? weft_fail_quiet(WEFT_E_MEMORY, "no memory for an order") : status;
+        weft_fail_about("%s", path);
+        return status;
+    }
     weft_mem_give(model->pieces);
     model->pieces = placed;
     weft_layout_free(model->layout);

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "fabric.h"
-#include "output.h"
 #include "providers/copies.h"
 #include "security/library.h"
-#include "verbs.h"
+#include "tools/check/fabric.h"
+#include "tools/output.h"
+#include "tools/verbs.h"
 
 enum { LISTED = 64 };
 

@@ -1,9 +1,9 @@
 /* key.c - weft key: makes the key by which a peer and its trainer prove their names to each other. */
 #include <stdio.h>
 
-#include "output.h"
 #include "security/secret.h"
-#include "verbs.h"
+#include "tools/output.h"
+#include "tools/verbs.h"
 
 int weft_verb_key(const weft_args *args)
 {

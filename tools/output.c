@@ -1,4 +1,4 @@
-#include "output.h"
+#include "tools/output.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/log_spool.h"
 #include "base/status.h"
-#include "signals.h"
+#include "tools/signals.h"
 
 /* Bytes that may wait for stdout while a verb serves, and room for one object about thousands of peers. */
 #define WAITING_BYTES (1u << 20)

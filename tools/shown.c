@@ -1,4 +1,4 @@
-#include "shown.h"
+#include "tools/shown.h"
 
 #include <langinfo.h>
 #include <locale.h>

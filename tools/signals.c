@@ -1,4 +1,4 @@
-#include "signals.h"
+#include "tools/signals.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/thread.h"
-#include "output.h"
+#include "tools/output.h"
 
 static volatile sig_atomic_t stop_requested, deadly;
 

@@ -2,7 +2,7 @@
 #ifndef WEFT_TOOLS_VERBS_H
 #define WEFT_TOOLS_VERBS_H
 
-#include "args.h"
+#include "tools/args.h"
 
 int weft_verb_info(const weft_args *args);
 int weft_verb_check(const weft_args *args);

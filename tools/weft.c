@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "output.h"
-#include "signals.h"
-#include "verbs.h"
+#include "tools/output.h"
+#include "tools/signals.h"
+#include "tools/verbs.h"
 
 #define OVER_SITE  (WEFT_TAKES(JSON) | WEFT_TAKES(SET))
 #define OVER_FILES (WEFT_TAKES(JSON) | WEFT_TAKES(THREADS))

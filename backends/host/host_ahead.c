@@ -19,7 +19,7 @@
         "any", NULL, 0, .streams = true, .blocks = NEAR                                                                \
     }
 
-/* bench/NOTES.md has the figures: what makes diff and encode a tenth faster on Zen 5 costs a quarter on Zen 4.
+/* Measured: what makes diff and encode a tenth faster on Zen 5 costs a quarter on Zen 4.
  * Scattered elements were not timed both ways on Zen 3, whose loads are much like those of Zen 4. Of Intel's, Emerald
  * Rapids was timed: it gains by lines asked for at an even pace, whatever is done meanwhile. */
 const weft_host_ahead weft_host_ahead_rows[WEFT_HOST_AHEAD_ROWS] = {

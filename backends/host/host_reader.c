@@ -2,7 +2,7 @@
 #include "backends/host/host_boxes.h"
 
 /* Bytes that are copied out of boxes at once: they are still in the first cache when they are read, and memory brings
- * the rows to come meanwhile (bench/NOTES.md). Where single elements are copied the tile is filled, because lines of
+ * the rows to come meanwhile. Where single elements are copied the tile is filled, because lines of
  * memory have elements of many rows. */
 #define CHUNK_BYTES (1u << 11)
 

@@ -2,7 +2,7 @@
 #ifndef WEFT_BENCH_CODEC_CODEC_H
 #define WEFT_BENCH_CODEC_CODEC_H
 
-#include "tools/bench.h"
+#include "model/bench_pair.h"
 
 #define WEFT_BENCH_SETS 3u /* kernel sets */
 

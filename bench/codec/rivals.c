@@ -12,11 +12,11 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "bench/codec/codec.h"
 #include "bench/codec/rice.h"
-#include "tools/output.h"
 
 #define PASS       UINT16_C(0xffff) /* a 16-bit gap that is none: so many elements on */
 #define ZSTD_LEVEL 3
@@ -307,14 +307,14 @@ static weft_status method_run(bench *b, const method *method, uint32_t rounds, w
     double encode[WEFT_BENCH_ROUNDS_MAX], decode[WEFT_BENCH_ROUNDS_MAX];
     weft_status status = WEFT_OK;
     for (uint32_t round = 0; round < rounds && status == WEFT_OK; round++) {
-        double begun = weft_now_ms();
+        uint64_t begun = weft_clock_ns();
         status = method->encode(b);
-        encode[round] = weft_now_ms() - begun;
+        encode[round] = weft_clock_ms(begun, weft_clock_ns());
         memcpy(b->work, b->before, b->pair->bytes);
-        begun = weft_now_ms();
+        begun = weft_clock_ns();
         if (status == WEFT_OK)
             status = method->decode(b);
-        decode[round] = weft_now_ms() - begun;
+        decode[round] = weft_clock_ms(begun, weft_clock_ns());
     }
     if (status == WEFT_OK && memcmp(b->work, b->after, b->pair->bytes) != 0)
         status = weft_fail(WEFT_E_TARGET, "%s did not give the new weights", method->name);

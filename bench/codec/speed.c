@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "bench/codec/codec.h"
 #include "bench/codec/rig.h"
-#include "tools/output.h"
 
 #define KERNELS_VARIABLE "WEFT_KERNELS"
 
@@ -85,9 +85,9 @@ static weft_status digest_time(const weft_bench_pair *pair, uint32_t threads, do
     const weft_work work = {.size = sizeof work, .threads = threads};
     uint64_t root;
     weft_bench_cool(pair);
-    double begun = weft_now_ms();
+    uint64_t begun = weft_clock_ns();
     weft_status status = weft_digest_tensors(pair->layout, pair->pieces_before, pair->count, &work, NULL, &root);
-    *ms = weft_now_ms() - begun;
+    *ms = weft_clock_ms(begun, weft_clock_ns());
     return status;
 }
 
@@ -166,7 +166,8 @@ static void rigs_close(speed_run *run)
 
 static weft_status rounds_run(speed_run *run)
 {
-    const double begun = weft_now_ms(), waited = weft_bench_waited_ms();
+    const uint64_t begun = weft_clock_ns();
+    const double waited = weft_bench_waited_ms();
     weft_status status = rigs_open(run);
     if (status == WEFT_OK)
         status = weft_bench_pair_compare(run->pair);
@@ -174,7 +175,7 @@ static weft_status rounds_run(speed_run *run)
         status = weft_bench_bytes_open(&run->file, 2 * run->pair->bytes + (1u << 20));
     for (uint32_t turn = 0; turn <= run->speed->rounds && status == WEFT_OK; turn++)
         status = round_run(run, turn);
-    run->speed->waited = (weft_bench_waited_ms() - waited) / (weft_now_ms() - begun);
+    run->speed->waited = (weft_bench_waited_ms() - waited) / weft_clock_ms(begun, weft_clock_ns());
     weft_bench_bytes_close(&run->file);
     rigs_close(run);
     return status;

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/team.h"
 #include "bench/codec/codec.h"
-#include "tools/output.h"
 
 #define LINE 64u /* bytes */
 
@@ -147,9 +147,9 @@ static void lane_run(void *context, uint32_t lane)
 
 static double task_time(weft_team *team, task *t)
 {
-    const double begun = weft_now_ms();
+    const uint64_t begun = weft_clock_ns();
     weft_team_run(team, lane_run, t);
-    return weft_now_ms() - begun;
+    return weft_clock_ms(begun, weft_clock_ns());
 }
 
 /* The better of two ways to ask for what is scattered. */

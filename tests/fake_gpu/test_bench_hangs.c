@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "bench/gpu/inside.h"
 #include "tests/fake_gpu/bench.h"
+#include "tools/bench/gpu/inside.h"
 
 static void work_that_does_not_end(void **state)
 {

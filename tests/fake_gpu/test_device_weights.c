@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/fake_gpu/world.h"
-#include "tools/device_weights.h"
+#include "tools/serve/device_weights.h"
 
 enum { TENSORS = 7, FUNCTIONS = 64, UNKNOWN = 999 };
 

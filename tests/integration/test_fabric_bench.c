@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "bench/fabric/end.h"
-#include "bench/fabric/measure.h"
-#include "bench/fabric/meet.h"
 #include "tests/support/fabric_ends.h"
 #include "tests/support/standin.h"
+#include "tools/bench/fabric/end.h"
+#include "tools/bench/fabric/measure.h"
+#include "tools/bench/fabric/meet.h"
 
 /* ---- a whole measurement */
 

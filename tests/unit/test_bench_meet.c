@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bench/fabric/meet.h"
+#include "tools/bench/fabric/meet.h"
 
 typedef struct meeting {
     int listener, grave;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "bench/fabric/noise.h"
+#include "tools/bench/fabric/noise.h"
 
 static void quiet_machines_pass(void **state)
 {

@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "tools/follow.h"
-#include "tools/natural.h"
+#include "tools/follow/follow.h"
+#include "tools/follow/natural.h"
 
 static char scratch[64], folder[128], model[128];
 
