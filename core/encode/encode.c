@@ -1,33 +1,25 @@
-/* encode.c - workers that take runs of units in turn; what they make is handed on in turn. */
+/* encode.c - lanes that encode runs of units; their frames are handed on in order. */
 #include "encode/encode.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/part.h"
 
-/* State of one worker. */
-typedef struct weft_encode_worker {
+/* State of one lane. */
+typedef struct weft_encode_lane {
     weft_backend_state *device;
-    bool owned;                              /* the device was opened for this worker */
+    bool owned;                              /* the device was opened for this lane */
     weft_frame_sink sinks[WEFT_LEVEL_COUNT]; /* frames of its runs; pages never touched cost nothing */
     weft_encode_job job;                     /* times add up in it */
     uint64_t changed;
-    uint32_t waiting; /* of its runs, for their turn; guarded by the encoder's lock */
-    char text[512];   /* of the run that failed, its last one */
-} weft_encode_worker;
+} weft_encode_lane;
 
-/* A run on its way from a worker to who takes the frames. */
-typedef struct weft_encode_turn {
-    weft_encode_worker *worker;
-    uint64_t from[WEFT_LEVEL_COUNT], to[WEFT_LEVEL_COUNT]; /* its frames in the worker's sinks */
-    uint64_t end;                                          /* the unit after it */
-    weft_status status;
-    bool made;
-} weft_encode_turn;
+/* Where the frames of a run lie in the lane's sinks. */
+typedef struct weft_encode_frames {
+    uint64_t from[WEFT_LEVEL_COUNT], to[WEFT_LEVEL_COUNT];
+} weft_encode_frames;
 
 static uint64_t room_bytes(const weft_layout *layout)
 {
@@ -40,45 +32,45 @@ uint64_t weft_encoder_need(const weft_layout *layout, uint32_t workers, uint32_t
     const uint64_t places = depth < WEFT_ENCODE_PLACES ? depth : WEFT_ENCODE_PLACES;
     const uint64_t batch = depth > 1 ? 2 * places * WEFT_LEVEL_COUNT * layout->largest_frame : 0;
     workers = depth > 1 ? 1 : workers;
-    return workers * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_worker) + sizeof(weft_survey) +
-                      WEFT_ENCODE_AHEAD * sizeof(weft_encode_turn)) +
-           batch;
+    return workers * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_lane) + sizeof(weft_survey) +
+                      WEFT_LANE_AHEAD * sizeof(weft_encode_frames)) +
+           weft_lanes_need(workers) + batch;
 }
 
 /* ---- open */
 
-static weft_status worker_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
+static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
 {
-    weft_encode_worker *worker = &encoder->workers[number];
+    weft_encode_lane *lane = &encoder->own[number];
     bool got = true;
-    if (!worker->device) {
-        weft_status status = encoder->backend->open(options, &worker->device);
+    if (!lane->device) {
+        weft_status status = encoder->backend->open(options, &lane->device);
         if (status != WEFT_OK)
             return status;
-        worker->owned = true;
+        lane->owned = true;
     }
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        worker->sinks[level] = (weft_frame_sink){.data = weft_mem_map(room_bytes(encoder->layout)),
-                                                 .capacity = room_bytes(encoder->layout)};
-        got = got && worker->sinks[level].data;
+        lane->sinks[level] = (weft_frame_sink){.data = weft_mem_map(room_bytes(encoder->layout)),
+                                               .capacity = room_bytes(encoder->layout)};
+        got = got && lane->sinks[level].data;
     }
     if (!got)
         return weft_fail(WEFT_E_MEMORY,
                          "no memory for the frames of one run of units: %llu bytes for each of %u threads; fewer "
                          "([trainer] threads) take less",
-                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->team.workers);
-    return weft_pipeline_open(&encoder->windows[number], encoder->backend, worker->device);
+                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->lanes.count);
+    return weft_pipeline_open(&encoder->windows[number], encoder->backend, lane->device);
 }
 
-static void worker_close(weft_encoder *encoder, uint32_t number)
+static void lane_close(weft_encoder *encoder, uint32_t number)
 {
-    weft_encode_worker *worker = &encoder->workers[number];
+    weft_encode_lane *lane = &encoder->own[number];
     weft_pipeline_close(&encoder->windows[number]);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (worker->sinks[level].data)
-            weft_mem_unmap(worker->sinks[level].data, worker->sinks[level].capacity);
-    if (worker->owned)
-        encoder->backend->close(worker->device);
+        if (lane->sinks[level].data)
+            weft_mem_unmap(lane->sinks[level].data, lane->sinks[level].capacity);
+    if (lane->owned)
+        encoder->backend->close(lane->device);
 }
 
 weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend, const weft_backend_options *options,
@@ -88,21 +80,19 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
     encoder->backend = backend;
     encoder->layout = layout;
     workers = backend->depth == 1 ? workers : 1;
-    weft_status status = weft_team_open(&encoder->team, workers);
+    weft_status status = weft_lanes_open(&encoder->lanes, workers);
     if (status != WEFT_OK)
         return status;
-    pthread_mutex_init(&encoder->lock, NULL);
-    pthread_cond_init(&encoder->moved, NULL);
-    encoder->workers = weft_mem_take(workers, sizeof *encoder->workers);
-    encoder->turns = weft_mem_take(workers * (uint64_t)WEFT_ENCODE_AHEAD, sizeof *encoder->turns);
+    encoder->own = weft_mem_take(workers, sizeof *encoder->own);
+    encoder->frames = weft_mem_take(encoder->lanes.places, sizeof *encoder->frames);
     encoder->windows = weft_mem_take(workers, sizeof *encoder->windows);
     encoder->surveys = weft_mem_take(workers, sizeof *encoder->surveys); /* pages never touched cost nothing */
-    if (!encoder->workers || !encoder->turns || !encoder->windows || !encoder->surveys)
+    if (!encoder->own || !encoder->frames || !encoder->windows || !encoder->surveys)
         status = weft_fail(WEFT_E_MEMORY, "no memory for %u workers of encoding", workers);
     if (status == WEFT_OK)
-        encoder->workers[0].device = device;
-    for (uint32_t worker = 0; status == WEFT_OK && worker < workers; worker++)
-        status = worker_open(encoder, worker, options);
+        encoder->own[0].device = device;
+    for (uint32_t i = 0; status == WEFT_OK && i < workers; i++)
+        status = lane_open(encoder, i, options);
     if (status == WEFT_OK && backend->depth > 1)
         status = weft_encode_batch_open(encoder);
     if (status != WEFT_OK)
@@ -114,33 +104,31 @@ void weft_encoder_close(weft_encoder *encoder)
 {
     if (!encoder->layout)
         return;
-    uint32_t workers = encoder->team.workers;
-    weft_team_close(&encoder->team);
+    const uint32_t workers = encoder->lanes.count;
+    weft_lanes_close(&encoder->lanes);
     weft_encode_batch_close(encoder);
-    for (uint32_t worker = 0; encoder->workers && encoder->windows && worker < workers; worker++)
-        worker_close(encoder, worker);
+    for (uint32_t i = 0; encoder->own && encoder->windows && i < workers; i++)
+        lane_close(encoder, i);
     weft_mem_give(encoder->surveys);
     weft_mem_give(encoder->windows);
-    weft_mem_give(encoder->turns);
-    weft_mem_give(encoder->workers);
-    pthread_cond_destroy(&encoder->moved);
-    pthread_mutex_destroy(&encoder->lock);
+    weft_mem_give(encoder->frames);
+    weft_mem_give(encoder->own);
     memset(encoder, 0, sizeof *encoder);
 }
 
 /* ---- a pass */
 
 /* Encodes `units` units as one view; `levels` that cannot be one frame come back in job.alone. */
-static weft_status span_encode(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units,
+static weft_status span_encode(weft_encoder *encoder, weft_encode_lane *lane, uint64_t unit, uint32_t units,
                                uint32_t levels)
 {
-    weft_encode_job *job = &worker->job;
+    weft_encode_job *job = &lane->job;
     job->now = weft_binding_span(encoder->pass->now, unit, units);
     job->shadow = weft_binding_span(encoder->pass->shadow, unit, units);
     job->levels = levels;
     job->tensor_delta = encoder->pass->delta; /* a part belongs to one unit: workers share no word */
     job->stream = encoder->pass->stream;
-    return weft_backend_wait(encoder->backend, worker->device, encoder->backend->encode(worker->device, job), job);
+    return weft_backend_wait(encoder->backend, lane->device, encoder->backend->encode(lane->device, job), job);
 }
 
 void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units)
@@ -151,31 +139,30 @@ void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_
 }
 
 /* The base while it is near: its words are in a cache when they are compared. */
-static weft_status base_digest(const weft_encoder *encoder, const weft_encode_worker *worker, uint64_t unit,
-                               uint32_t units)
+static weft_status base_digest(const weft_encoder *encoder, const weft_encode_lane *lane, uint64_t unit, uint32_t units)
 {
     weft_digest_job job = {.view = weft_binding_span(encoder->pass->shadow, unit, units),
                            .tensor_delta = encoder->pass->digests};
     if (!encoder->pass->digests)
         return WEFT_OK;
-    return weft_backend_wait(encoder->backend, worker->device, encoder->backend->digest(worker->device, &job), &job);
+    return weft_backend_wait(encoder->backend, lane->device, encoder->backend->digest(lane->device, &job), &job);
 }
 
 /* Encodes a run; what cannot be one frame unit by unit. */
-static weft_status run_encode(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units)
+static weft_status run_encode(weft_encoder *encoder, weft_encode_lane *lane, uint64_t unit, uint32_t units)
 {
-    weft_status status = base_digest(encoder, worker, unit, units);
+    weft_status status = base_digest(encoder, lane, unit, units);
     if (status == WEFT_OK)
-        status = span_encode(encoder, worker, unit, units, encoder->pass->levels);
-    const uint32_t alone = worker->job.alone;
+        status = span_encode(encoder, lane, unit, units, encoder->pass->levels);
+    const uint32_t alone = lane->job.alone;
     if (status != WEFT_OK || alone == 0) {
-        worker->changed += worker->job.changed;
+        lane->changed += lane->job.changed;
         return status;
     }
     weft_encode_delta_clear(encoder->layout, encoder->pass->delta, unit, units);
     for (uint32_t i = 0; status == WEFT_OK && i < units; i++) {
-        status = span_encode(encoder, worker, unit + i, 1, alone);
-        worker->changed += worker->job.changed;
+        status = span_encode(encoder, lane, unit + i, 1, alone);
+        lane->changed += lane->job.changed;
     }
     return status;
 }
@@ -192,167 +179,112 @@ static weft_status level_emit(const weft_encode_pass *pass, weft_level level, co
     return status;
 }
 
-static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_turn *turn)
+static weft_status frames_emit(const weft_encoder *encoder, const weft_lane_turn *turn)
 {
+    const weft_encode_frames *frames = &encoder->frames[turn->place];
     weft_status status = WEFT_OK;
     for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++) {
-        const uint8_t *data = turn->worker->sinks[level].data;
-        status = level_emit(pass, (weft_level)level, data + turn->from[level], data + turn->to[level]);
+        const uint8_t *data = encoder->own[turn->lane].sinks[level].data;
+        status = level_emit(encoder->pass, (weft_level)level, data + frames->from[level], data + frames->to[level]);
     }
     return status;
 }
 
 /* ---- turns */
 
-static void sinks_empty(weft_encode_worker *worker)
+static void sinks_empty(weft_encode_lane *lane)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        worker->sinks[level].used = 0;
+        lane->sinks[level].used = 0;
 }
 
-/* Whether a worker may make so many units more: their frames lie after those that wait for their turn. */
-static bool room_is_there(const weft_encoder *encoder, weft_encode_worker *worker, uint32_t units)
+static uint64_t run_end(void *user, uint64_t unit)
 {
-    const uint64_t need = units * (uint64_t)encoder->layout->largest_frame;
-    bool fits = worker->waiting < WEFT_ENCODE_AHEAD;
-    if (worker->waiting == 0)
-        sinks_empty(worker);
+    const weft_encoder *encoder = user;
+    return unit + weft_layout_run(encoder->layout, unit, encoder->pass->parameters->run_shift);
+}
+
+/* The frames of a turn lie after those that wait to be handed on. */
+static bool turn_fits(void *user, const weft_lane_turn *turn)
+{
+    weft_encoder *encoder = user;
+    weft_encode_lane *lane = &encoder->own[turn->lane];
+    const uint64_t need = (turn->end - turn->from) * encoder->layout->largest_frame;
+    bool fits = true;
+    if (turn->waiting == 0)
+        sinks_empty(lane);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        fits = fits && worker->sinks[level].capacity - worker->sinks[level].used >= need;
+        fits = fits && lane->sinks[level].capacity - lane->sinks[level].used >= need;
     return fits;
 }
 
-/* The next run for a worker and its turn; false at the end or after a failure. */
-static bool run_take(weft_encoder *encoder, weft_encode_worker *worker, uint64_t *unit, uint32_t *units,
-                     uint64_t *number)
+/* Encodes a run after what the lane's sinks hold. */
+static weft_status turn_encode(void *user, const weft_lane_turn *turn)
 {
-    bool taken = false;
-    pthread_mutex_lock(&encoder->lock);
-    while (!taken && !encoder->stopped && encoder->next_unit < encoder->layout->unit_count) {
-        *unit = encoder->next_unit;
-        *units = weft_layout_run(encoder->layout, *unit, encoder->pass->parameters->run_shift);
-        taken = room_is_there(encoder, worker, *units);
-        if (!taken)
-            pthread_cond_wait(&encoder->moved, &encoder->lock);
-    }
-    if (taken) {
-        *number = encoder->taken++;
-        encoder->next_unit += *units;
-    }
-    pthread_mutex_unlock(&encoder->lock);
-    return taken;
-}
-
-/* Hands the frames of a run on; the first failure in order is the pass's. */
-static void turn_emit(weft_encoder *encoder, const weft_encode_turn *turn)
-{
-    weft_status status = turn->status;
-    if (encoder->status != WEFT_OK)
-        return;
-    if (status != WEFT_OK) {
-        memcpy(encoder->text, turn->worker->text, sizeof encoder->text);
-    } else {
-        status = frames_emit(encoder->pass, turn);
-        if (status == WEFT_OK && encoder->pass->moved)
-            status = encoder->pass->moved(encoder->pass->user, turn->end);
-        if (status != WEFT_OK)
-            snprintf(encoder->text, sizeof encoder->text, "%s", weft_last_error());
-    }
-    encoder->status = status;
-}
-
-/* Puts a run in its place, and hands on all whose turn it is, unless another worker is at that: it sees this one too.
- */
-static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64_t number)
-{
-    const uint64_t places = encoder->team.workers * (uint64_t)WEFT_ENCODE_AHEAD;
-    pthread_mutex_lock(&encoder->lock);
-    encoder->turns[number % places] = *made;
-    made->worker->waiting++;
-    encoder->stopped |= made->status != WEFT_OK;
-    if (!encoder->emitting) {
-        encoder->emitting = true;
-        for (weft_encode_turn *turn; (turn = &encoder->turns[encoder->emitted % places])->made; encoder->emitted++) {
-            pthread_mutex_unlock(&encoder->lock);
-            turn_emit(encoder, turn);
-            pthread_mutex_lock(&encoder->lock);
-            turn->made = false;
-            turn->worker->waiting--;
-            encoder->stopped |= encoder->status != WEFT_OK;
-            pthread_cond_broadcast(&encoder->moved);
-        }
-        encoder->emitting = false;
-    }
-    pthread_mutex_unlock(&encoder->lock);
-}
-
-/* Encodes a run after what the worker's sinks hold. */
-static weft_encode_turn turn_make(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units)
-{
-    weft_encode_turn turn = {.worker = worker, .end = unit + units, .made = true};
+    weft_encoder *encoder = user;
+    weft_encode_lane *lane = &encoder->own[turn->lane];
+    weft_encode_frames *frames = &encoder->frames[turn->place];
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        turn.from[level] = worker->sinks[level].used;
-    turn.status = run_encode(encoder, worker, unit, units);
+        frames->from[level] = lane->sinks[level].used;
+    const weft_status status = run_encode(encoder, lane, turn->from, (uint32_t)(turn->end - turn->from));
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        turn.to[level] = worker->sinks[level].used;
-    if (turn.status != WEFT_OK)
-        snprintf(worker->text, sizeof worker->text, "%s", weft_last_error());
-    return turn;
+        frames->to[level] = lane->sinks[level].used;
+    return status;
 }
 
-static void worker_begin(const weft_encoder *encoder, weft_encode_worker *worker)
+static weft_status turn_hand(void *user, const weft_lane_turn *turn)
 {
-    worker->job = (weft_encode_job){.parameters = encoder->pass->parameters,
-                                    .largest_frame = encoder->layout->largest_frame,
-                                    .sinks = worker->sinks};
-    worker->changed = worker->waiting = 0;
-    sinks_empty(worker);
+    const weft_encoder *encoder = user;
+    const weft_status status = frames_emit(encoder, turn);
+    return status == WEFT_OK && encoder->pass->moved ? encoder->pass->moved(encoder->pass->user, turn->end) : status;
 }
 
-static void worker_run(void *context, uint32_t worker_number)
+static void pass_begin(weft_encoder *encoder, weft_encode_pass *pass)
 {
-    weft_encoder *encoder = context;
-    weft_encode_worker *worker = &encoder->workers[worker_number];
-    uint64_t unit, number;
-    uint32_t units;
-    weft_log_sink *before = weft_log_quiet(); /* the caller says it */
-    worker_begin(encoder, worker);
-    while (run_take(encoder, worker, &unit, &units, &number)) {
-        const weft_encode_turn turn = turn_make(encoder, worker, unit, units);
-        turn_end(encoder, &turn, number);
+    encoder->pass = pass;
+    for (uint32_t i = 0; i < encoder->lanes.count; i++) {
+        weft_encode_lane *lane = &encoder->own[i];
+        lane->job = (weft_encode_job){
+            .parameters = pass->parameters, .largest_frame = encoder->layout->largest_frame, .sinks = lane->sinks};
+        lane->changed = 0;
+        sinks_empty(lane);
     }
-    weft_log_enter(before);
+}
+
+static void pass_sum(const weft_encoder *encoder, weft_encode_pass *pass)
+{
+    const uint32_t lanes = encoder->lanes.count;
+    for (uint32_t i = 0; i < lanes; i++) {
+        const weft_encode_lane *lane = &encoder->own[i];
+        pass->changed += lane->changed;
+        pass->diff_ms += lane->job.diff_ms / lanes;
+        pass->encode_ms += lane->job.encode_ms / lanes;
+    }
 }
 
 weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units)
 {
-    weft_encode_worker *worker = &encoder->workers[0];
-    encoder->pass = pass;
-    worker_begin(encoder, worker);
-    const weft_encode_turn turn = turn_make(encoder, worker, unit, units);
-    pass->changed += worker->changed;
-    pass->diff_ms += worker->job.diff_ms;
-    pass->encode_ms += worker->job.encode_ms;
-    return turn.status == WEFT_OK ? frames_emit(pass, &turn) : turn.status;
+    const weft_lane_turn turn = {.from = unit, .end = unit + units};
+    pass_begin(encoder, pass);
+    const weft_status status = turn_encode(encoder, &turn);
+    pass_sum(encoder, pass);
+    return status == WEFT_OK ? frames_emit(encoder, &turn) : status;
 }
 
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
-    const uint32_t workers = encoder->team.workers;
+    const weft_lane_work work = {.count = encoder->layout->unit_count,
+                                 .stretch = run_end,
+                                 .fits = turn_fits,
+                                 .work = turn_encode,
+                                 .hand = turn_hand,
+                                 .user = encoder};
     if (encoder->batch)
         return weft_encode_batch_run(encoder, pass);
-    encoder->pass = pass;
-    encoder->next_unit = encoder->taken = encoder->emitted = 0;
-    encoder->stopped = false;
-    encoder->status = WEFT_OK;
+    pass_begin(encoder, pass);
     pass->changed = 0;
     pass->diff_ms = pass->encode_ms = 0;
-    weft_team_run(&encoder->team, worker_run, encoder);
-    for (uint32_t i = 0; i < workers; i++) {
-        const weft_encode_worker *worker = &encoder->workers[i];
-        pass->changed += worker->changed;
-        pass->diff_ms += worker->job.diff_ms / workers;
-        pass->encode_ms += worker->job.encode_ms / workers;
-    }
-    return encoder->status == WEFT_OK ? WEFT_OK : weft_fail(encoder->status, "%s", encoder->text);
+    const weft_status status = weft_lanes_run(&encoder->lanes, &work);
+    pass_sum(encoder, pass);
+    return status;
 }

@@ -1,19 +1,17 @@
-/* encode.h - a whole pass of diff and encode over two bindings: run by run, in as many workers as asked for, the frames
- * handed on in the order of their units. The bytes do not depend on the workers.
+/* encode.h - a whole pass of diff and encode over two bindings: run by run, in as many lanes as asked for, the frames
+ * handed on in the order of their units. The bytes do not depend on the lanes.
  *
- * Where the backend takes several jobs at once there is one worker, whose runs are with it together. */
+ * Where the backend takes several jobs at once there is one lane, whose runs are with the backend together. */
 #ifndef WEFT_CORE_ENCODE_H
 #define WEFT_CORE_ENCODE_H
 
-#include "base/team.h"
+#include "base/lanes.h"
 #include "encode/pipeline.h"
 
-/* So many runs a worker may have made whose turn has not come: one that is late keeps no other from working. */
-#define WEFT_ENCODE_AHEAD 4u
 /* With a backend that takes several jobs at once: frames of the largest size that there is room for at each level. */
 #define WEFT_ENCODE_PLACES 128u
 
-/* Takes a frame; called in the order of the units at each level, from one worker at a time. */
+/* Takes a frame; called in the order of the units at each level, from one lane at a time. */
 typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);
 
 /* One pass of encoding: both ends, the levels, and who takes the frames. */
@@ -29,37 +27,28 @@ typedef struct weft_encode_pass {
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
     uint64_t changed;          /* out: elements */
-    double diff_ms, encode_ms; /* out: of all workers, divided by their number */
+    double diff_ms, encode_ms; /* out: of all lanes, divided by their number */
 } weft_encode_pass;
 
 typedef struct weft_encoder {
     const weft_backend *backend;
     const weft_layout *layout;
-    weft_team team;
-    struct weft_encode_worker *workers;
-    struct weft_encode_batch *batch; /* NULL: the backend's depth is 1 */
-    weft_pipeline *windows;          /* one per worker, for surveys; the batch's runs are in the first */
-    weft_survey *surveys;            /* one per worker */
+    weft_lanes lanes;
+    struct weft_encode_lane *own;      /* one per lane */
+    struct weft_encode_frames *frames; /* one per place of the lanes */
+    struct weft_encode_batch *batch;   /* NULL: the backend's depth is 1 */
+    weft_pipeline *windows;            /* one per lane, for surveys; the batch's runs are in the first */
+    weft_survey *surveys;              /* one per lane */
     weft_encode_pass *pass;
-    pthread_mutex_t lock;           /* guards what follows */
-    pthread_cond_t moved;           /* runs were handed on */
-    struct weft_encode_turn *turns; /* a ring: runs made and not yet handed on, by their number */
-    uint64_t next_unit;             /* not yet taken by a worker, of a pass or of a choice */
-    uint64_t taken;                 /* runs taken */
-    uint64_t emitted;               /* runs whose frames were handed on */
-    bool emitting;                  /* a worker is emitting, and alone owns the fields below */
-    bool stopped;                   /* something failed: no worker takes more */
-    weft_status status;             /* the first failure, in order of the runs */
-    char text[512];
 } weft_encoder;
 
-/* Takes the memory of all workers; worker 0 works with `device`, the others open their own with `options`.
+/* Takes the memory of all lanes; lane 0 works with `device`, the others open their own with `options`.
  * Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM, and those of the backend's open. */
 weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend, const weft_backend_options *options,
-                              weft_backend_state *device, const weft_layout *layout, uint32_t workers);
+                              weft_backend_state *device, const weft_layout *layout, uint32_t lanes);
 void weft_encoder_close(weft_encoder *encoder);
 /* Bytes that it takes with a backend of so much depth, if all of them were touched. */
-uint64_t weft_encoder_need(const weft_layout *layout, uint32_t workers, uint32_t depth);
+uint64_t weft_encoder_need(const weft_layout *layout, uint32_t lanes, uint32_t depth);
 
 /* Chooses the parameters of an update at `levels` (a mask) from a sample of the two bindings. */
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,

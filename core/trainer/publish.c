@@ -146,7 +146,7 @@ static void hand_over(weft_publisher *publisher, weft_demand *demand, weft_updat
         publisher->newest.attachment = weft_blob_hold(update->attachment);
     }
     weft_peer_levels_note(demand, update,
-                          1e-3 * publisher->encoding.encoder.team.workers * (pass->diff_ms + pass->encode_ms));
+                          1e-3 * publisher->encoding.encoder.lanes.count * (pass->diff_ms + pass->encode_ms));
     weft_eviction_make_place(publisher);
     weft_update *kept = weft_journal_append(&publisher->journal, update);
     weft_eager_seal(publisher, kept);

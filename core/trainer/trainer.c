@@ -217,7 +217,7 @@ static weft_status open_parts(weft_trainer *trainer)
         status = open_publisher(publisher);
     if (status != WEFT_OK)
         return status;
-    weft_peer_levels_begin(&trainer->demand, session->layout, publisher->encoding.encoder.team.workers,
+    weft_peer_levels_begin(&trainer->demand, session->layout, publisher->encoding.encoder.lanes.count,
                            publisher->journal.arena.bytes);
     status = open_buffers(&trainer->buffers, session, trainer->peers.count);
     if (status == WEFT_OK)

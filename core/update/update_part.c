@@ -34,7 +34,7 @@ static weft_status memory_take(weft_update_part *part)
     part->digests = weft_mem_take(layout->part_count + 1, sizeof *part->digests);
     part->delta = weft_mem_take(layout->part_count + 1, sizeof *part->delta);
     part->stretches = weft_mem_take(WEFT_EXCERPT_RANGES, sizeof *part->stretches);
-    part->opposites = weft_mem_take(part->pass.team.workers, part->whole->largest_frame);
+    part->opposites = weft_mem_take(part->pass.lanes.count, part->whole->largest_frame);
     if (!part->digests || !part->delta || !part->stretches || !part->opposites)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (ull)layout->part_count);
     return sums_take(part);

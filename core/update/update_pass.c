@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -42,7 +41,7 @@ static void worker_close(weft_update_worker *worker, const weft_backend *backend
 static weft_status groups_open(weft_update_pass *pass)
 {
     uint64_t units = pass->layout->unit_count < GROUP_MOST ? pass->layout->unit_count : GROUP_MOST;
-    uint64_t room = (units ? units : 1) * pass->layout->largest_frame, wanted = 2 * (uint64_t)pass->team.workers;
+    uint64_t room = (units ? units : 1) * pass->layout->largest_frame, wanted = 2 * (uint64_t)pass->lanes.count;
     uint64_t most = MEMORY_MOST / (room ? room : 1);
     wanted = wanted < most ? wanted : most ? most : 1;
     pass->group_count = (uint32_t)(wanted < WEFT_PASS_GROUPS ? wanted : WEFT_PASS_GROUPS);
@@ -60,13 +59,13 @@ weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *lay
     memset(pass, 0, sizeof *pass);
     pass->layout = layout;
     pass->backend = weft_backend_find("host");
-    weft_status status = weft_team_open(&pass->team, weft_team_workers(work ? work->threads : 1));
+    weft_status status = weft_lanes_open(&pass->lanes, weft_team_workers(work ? work->threads : 1));
     if (status != WEFT_OK)
         return status;
-    pass->workers = weft_mem_take(pass->team.workers, sizeof *pass->workers);
+    pass->workers = weft_mem_take(pass->lanes.count, sizeof *pass->workers);
     if (!pass->workers)
-        status = weft_fail(WEFT_E_MEMORY, "no memory for %u workers", pass->team.workers);
-    for (uint32_t i = 0; i < pass->team.workers && status == WEFT_OK; i++)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %u workers", pass->lanes.count);
+    for (uint32_t i = 0; i < pass->lanes.count && status == WEFT_OK; i++)
         status = worker_open(&pass->workers[i], pass->backend);
     if (status == WEFT_OK)
         status = groups_open(pass);
@@ -77,9 +76,9 @@ weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *lay
 
 void weft_update_pass_close(weft_update_pass *pass)
 {
-    for (uint32_t i = 0; pass->workers && i < pass->team.workers; i++)
+    for (uint32_t i = 0; pass->workers && i < pass->lanes.count; i++)
         worker_close(&pass->workers[i], pass->backend);
-    weft_team_close(&pass->team);
+    weft_lanes_close(&pass->lanes);
     weft_mem_give(pass->workers);
     if (pass->memory)
         weft_mem_unmap(pass->memory, pass->memory_bytes ? pass->memory_bytes : 1);
@@ -114,24 +113,14 @@ bool weft_update_pass_fill(weft_update_pass *pass)
     return pass->filled > 0;
 }
 
-static void worker_run(void *context, uint32_t worker)
+static weft_status group_run(void *user, const weft_lane_turn *turn)
 {
-    weft_update_pass *pass = context;
-    weft_log_sink *before = weft_log_quiet();
-    for (uint32_t i; (i = atomic_fetch_add(&pass->taken, 1)) < pass->filled;)
-        pass->groups[i].status = pass->task(pass, &pass->workers[worker], &pass->groups[i]);
-    weft_log_enter(before);
+    weft_update_pass *pass = user;
+    return pass->task(pass, &pass->workers[turn->lane], &pass->groups[turn->from]);
 }
 
 weft_status weft_update_pass_run(weft_update_pass *pass)
 {
-    atomic_store(&pass->taken, 0);
-    weft_team_run(&pass->team, worker_run, pass);
-    for (uint32_t i = 0; i < pass->filled; i++)
-        if (pass->groups[i].status != WEFT_OK) /* once more, on the thread that needs the error's text */
-            return pass->task(pass, &pass->workers[0], &pass->groups[i]) == WEFT_OK
-                       ? weft_fail(WEFT_E_STATE, "units %llu to %llu changed while they were read",
-                                   (unsigned long long)pass->groups[i].unit, (unsigned long long)pass->groups[i].end)
-                       : pass->groups[i].status;
-    return WEFT_OK;
+    const weft_lane_work work = {.count = pass->filled, .work = group_run, .user = pass};
+    return weft_lanes_run(&pass->lanes, &work);
 }

@@ -6,9 +6,7 @@
 #ifndef WEFT_CORE_UPDATE_PASS_H
 #define WEFT_CORE_UPDATE_PASS_H
 
-#include <stdatomic.h>
-
-#include "base/team.h"
+#include "base/lanes.h"
 #include "codec/planes.h"
 #include "port/port_backend.h"
 
@@ -22,7 +20,6 @@ typedef struct weft_update_group {
     uint64_t first_list; /* number of the first change list of its frames, in staging */
     uint64_t changed;
     bool failed; /* a frame of the group did not decode */
-    weft_status status;
 } weft_update_group;
 
 /* The state of one worker. */
@@ -38,7 +35,7 @@ typedef struct weft_update_pass {
     const weft_layout *layout;
     uint32_t shift; /* shift of the runs that groups are made of */
     const weft_backend *backend;
-    weft_team team;
+    weft_lanes lanes;
     weft_update_worker *workers;
     uint8_t *memory;
     uint64_t memory_bytes;
@@ -46,9 +43,7 @@ typedef struct weft_update_pass {
     uint32_t group_count; /* groups in a round, at most */
     uint32_t filled;      /* groups in this round */
     uint64_t next_unit;
-    _Atomic uint32_t taken;
-    /* Works on one group. The caller repeats a failed group, because an error's text belongs to the thread that decided
-     * it. */
+    /* Works on one group. */
     weft_status (*task)(struct weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group);
     void *user;
 } weft_update_pass;

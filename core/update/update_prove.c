@@ -268,7 +268,7 @@ weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32
 void weft_update_prover_report(const weft_update_prover *prover, double apply_ms, weft_apply_info *info)
 {
     weft_apply_info all = {.version = prover->file->header.target, .changed = prover->changed, .apply_ms = apply_ms};
-    uint32_t workers = prover->pass.team.workers;
+    uint32_t workers = prover->pass.lanes.count;
     for (uint32_t i = 0; i < workers; i++) {
         all.digest_ms += prover->pass.workers[i].digest_ms / workers;
         all.decode_ms += prover->pass.workers[i].decode_ms / workers;

@@ -49,7 +49,7 @@ static void trainer_beyond_the_weights(void **state)
         assert_int_equal(weft_trainer_open(site, layout, NULL, &trainer), WEFT_OK);
         assert_int_equal(weft_stats(trainer, &stats), WEFT_OK);
         const uint64_t past = trainer->trainer->publisher.history.bytes,
-                       lanes = trainer->trainer->publisher.encoding.encoder.team.workers;
+                       lanes = trainer->trainer->publisher.encoding.encoder.lanes.count;
         const uint64_t apart = weft_bridge_need(layout) + weft_encoder_need(layout, (uint32_t)lanes, 1) + past +
                                (lanes + 1) * trainer->backend->host_bytes;
         assert_true(past <= 64 * MIB + 4096);

@@ -49,7 +49,7 @@ void early_start(sim *s, const char *text)
     early_backend = *early_script.real;
     early_backend.encode = encode;
     trainer->publisher.encoding.encoder.backend = &early_backend;
-    for (uint32_t lane = 0; lane < trainer->publisher.encoding.encoder.team.workers; lane++)
+    for (uint32_t lane = 0; lane < trainer->publisher.encoding.encoder.lanes.count; lane++)
         trainer->publisher.encoding.encoder.windows[lane].backend = &early_backend;
 }
 

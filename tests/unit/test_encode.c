@@ -240,7 +240,7 @@ static void a_late_lane_keeps_none_from_working(void **state)
         taker t = {.refuses = NEVER, .stops = NEVER};
         encoder_open(&encoder, &backend, lanes);
         waits_at = UNITS / 2;
-        waits_for = waits_at + 1 + (lanes - 1) * WEFT_ENCODE_AHEAD;
+        waits_for = waits_at + 1 + (lanes - 1) * WEFT_LANE_AHEAD;
         encoded = 0;
         late = 0;
         assert_int_equal(pass_run(&encoder, &t), WEFT_OK);
@@ -269,7 +269,7 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
     assert_int_equal(pass_run(encoder, t), status);
     weft_log_enter(before);
     assert_true(encoded <=
-                unit + encoder->team.workers * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
+                unit + encoder->lanes.count * WEFT_LANE_AHEAD); /* what lanes had made ahead, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
     assert_int_equal(lines,

@@ -205,7 +205,7 @@ static void a_failure_ends_the_choice(void **state)
     pair_close(&pair);
 }
 
-/* The error is decided once, by any worker: the caller's before the others. */
+/* The error is decided once: the first in the order of the units. */
 static void failures_of_all_lanes_are_one(void **state)
 {
     weft_log_sink sink = {WEFT_LOG_ERROR, line_count};
