@@ -7,16 +7,13 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "codec/chooser.h"
-#include "encode/encode.h"
+#include "encode/encode_blocks.h"
 #include "layout/digest.h"
 #include "update/update_invert.h"
 #include "update/update_prove.h"
 #include "update/update_work.h"
 
-#define SPAN_SHIFT  WEFT_RUN_SHIFT_MAX /* runs of every update end where these runs do */
-#define SAMPLE_EACH 8u                 /* one of so many spans is surveyed for the parameters, if there are many */
-#define SAMPLE_ALL  64u
+#define SPAN_SHIFT WEFT_RUN_SHIFT_MAX /* runs of every update end where these runs do */
 
 typedef unsigned long long ull;
 
@@ -32,6 +29,7 @@ typedef struct weft_update_merger {
     weft_encoder encoder;
     uint64_t *digests, *delta, *discard; /* by part */
     bool back;                           /* the new update leads from the last target to the base */
+    uint32_t at;                         /* of the passes */
 } merger;
 
 /* ---- open */
@@ -87,10 +85,11 @@ static void merger_close(merger *m)
 /* The base is digested, the parameters are chosen, the frames are made: a pass each. */
 enum { PASS_DIGEST, PASS_CHOICE, PASS_FRAMES, PASSES };
 
-static weft_status progress(const merger *m, uint32_t pass, uint64_t unit)
+static weft_status progress(void *user, uint64_t unit)
 {
+    const merger *m = user;
     const uint64_t units = m->layout->unit_count;
-    return weft_update_progress(m->work, pass * units + unit, PASSES * units);
+    return weft_update_progress(m->work, m->at * units + unit, PASSES * units);
 }
 
 /* ---- a span of units */
@@ -141,53 +140,14 @@ static weft_status span_load(merger *m, uint64_t unit, uint32_t units)
 }
 
 /* Makes the next span stand in `dense`, moved to the last update's target. */
-static weft_status span_move(merger *m, uint64_t unit, uint32_t units, bool wanted)
+static weft_status span_stand(void *user, uint64_t unit, uint32_t units, bool wanted, bool *any)
 {
-    weft_status status = wanted ? span_load(m, unit, units) : WEFT_OK;
+    merger *m = user;
+    (void)any;
+    if (unit == 0)
+        weft_update_chain_rewind(&m->chain);
+    const weft_status status = wanted ? span_load(m, unit, units) : WEFT_OK;
     return status == WEFT_OK ? frames_take(m, unit + units, wanted) : status;
-}
-
-/* ---- parameters */
-
-static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_survey *survey)
-{
-    const weft_backend *backend = m->pass.backend;
-    weft_backend_state *device = m->pass.workers[0].device;
-    weft_survey_plan plan = weft_survey_plan_for(m->layout->elements, 1u << m->chain.header.level);
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {
-        const weft_binding *now = m->back ? &m->base : &m->moved, *shadow = m->back ? &m->moved : &m->base;
-        weft_survey_job job = {.now = weft_binding_view(now, unit + i),
-                               .shadow = weft_binding_view(shadow, unit + i),
-                               .count = plan.count,
-                               .stride = plan.stride,
-                               .survey = survey,
-                               .stream = NULL};
-        status = weft_backend_wait(backend, device, backend->survey(device, &job), &job);
-    }
-    return status;
-}
-
-static weft_status choose(merger *m)
-{
-    weft_survey *survey = weft_mem_take(1, sizeof *survey);
-    uint64_t spans = m->layout->unit_count >> SPAN_SHIFT, number = 0;
-    uint32_t units;
-    weft_status status = survey ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for a survey");
-    weft_update_chain_rewind(&m->chain);
-    for (uint64_t unit = 0; unit < m->layout->unit_count && status == WEFT_OK; unit += units) {
-        bool wanted = spans < SAMPLE_ALL || number++ % SAMPLE_EACH == 0;
-        units = weft_layout_run(m->layout, unit, SPAN_SHIFT);
-        status = span_move(m, unit, units, wanted);
-        if (status == WEFT_OK && wanted)
-            status = span_survey(m, unit, units, survey);
-        if (status == WEFT_OK)
-            status = progress(m, PASS_CHOICE, unit + units);
-    }
-    if (status == WEFT_OK)
-        weft_parameters_choose(survey, 1u << m->chain.header.level, &m->chain.header.parameters);
-    weft_mem_give(survey);
-    return status;
 }
 
 /* ---- the new update */
@@ -199,36 +159,10 @@ static weft_status frame_write(void *user, weft_level level, const uint8_t *fram
     return weft_update_writer_frame(&m->chain.writer, m->layout, frame, bytes);
 }
 
-static weft_status span_encode(merger *m, weft_encode_pass *pass, uint64_t unit, uint64_t end)
-{
-    weft_status status = WEFT_OK;
-    for (uint32_t units; unit < end && status == WEFT_OK; unit += units) {
-        units = weft_layout_run(m->layout, unit, m->chain.header.parameters.run_shift);
-        status = weft_encoder_one(&m->encoder, pass, unit, units);
-    }
-    return status;
-}
-
-static weft_status encode(merger *m, weft_encode_pass *pass)
-{
-    weft_status status = WEFT_OK;
-    uint32_t units;
-    weft_update_chain_rewind(&m->chain);
-    for (uint64_t unit = 0; unit < m->layout->unit_count && status == WEFT_OK; unit += units) {
-        units = weft_layout_run(m->layout, unit, SPAN_SHIFT);
-        status = span_move(m, unit, units, true);
-        if (status == WEFT_OK)
-            status = span_encode(m, pass, unit, unit + units);
-        if (status == WEFT_OK)
-            status = progress(m, PASS_FRAMES, unit + units);
-    }
-    return status == WEFT_OK ? weft_update_chain_end(&m->chain) : status;
-}
-
 static weft_status digested(void *user, uint64_t done, uint64_t total)
 {
     (void)total;
-    return progress(user, PASS_DIGEST, done);
+    return progress(user, done);
 }
 
 static weft_status judge_base(merger *m, const weft_piece *base, uint64_t count)
@@ -253,23 +187,23 @@ static weft_status judge_target(merger *m)
                                     (ull)root, (ull)want);
 }
 
-static weft_status write_file(merger *m, const weft_sink *sink, weft_encode_pass *pass)
+static weft_status write_file(merger *m, const weft_sink *sink, const weft_encode_blocks *blocks)
 {
     weft_status status = weft_update_chain_begin(&m->chain, sink);
+    m->at = PASS_FRAMES;
     if (status == WEFT_OK)
-        status = encode(m, pass);
+        status = weft_encode_blocks_run(blocks);
+    if (status == WEFT_OK)
+        status = weft_update_chain_end(&m->chain);
     if (status == WEFT_OK)
         status = judge_target(m);
-    return status == WEFT_OK ? weft_update_chain_finish(&m->chain, true, pass->changed) : status;
+    return status == WEFT_OK ? weft_update_chain_finish(&m->chain, true, blocks->pass->changed) : status;
 }
 
 static weft_status merge_bound(merger *m, const weft_piece *base, uint64_t base_count, const weft_sink *sink,
                                weft_update_info *info)
 {
     weft_wire_update *header = &m->chain.header;
-    weft_status status = judge_base(m, base, base_count);
-    if (status == WEFT_OK && header->level >= WEFT_LEVEL_FAST)
-        status = choose(m);
     weft_encode_pass pass = {.now = m->back ? &m->base : &m->moved,
                              .shadow = m->back ? &m->moved : &m->base,
                              .parameters = &header->parameters,
@@ -277,8 +211,19 @@ static weft_status merge_bound(merger *m, const weft_piece *base, uint64_t base_
                              .delta = m->delta,
                              .emit = frame_write,
                              .user = m};
+    weft_encode_blocks blocks = {.encoder = &m->encoder,
+                                 .pass = &pass,
+                                 .parameters = &header->parameters,
+                                 .shift = SPAN_SHIFT,
+                                 .stand = span_stand,
+                                 .moved = progress,
+                                 .user = m};
+    weft_status status = judge_base(m, base, base_count);
+    m->at = PASS_CHOICE;
+    if (status == WEFT_OK && header->level >= WEFT_LEVEL_FAST)
+        status = weft_encode_blocks_choose(&blocks);
     if (status == WEFT_OK)
-        status = write_file(m, sink, &pass);
+        status = write_file(m, sink, &blocks);
     if (status == WEFT_OK && info)
         weft_update_chain_report(&m->chain, pass.changed, pass.diff_ms, pass.encode_ms, info);
     return status;
