@@ -109,6 +109,8 @@ static const arg_row rows[] = {
     {WEFT_OPTION_TEAMS, "--threads", "LIST", ARG_TEXT, AT(teams),
      "numbers of threads, measured one after the other (1,2)"},
     {WEFT_OPTION_RUNS, "--runs", "N", ARG_COUNT, AT(runs), "rounds; each figure is their median (7)"},
+    {WEFT_OPTION_MANUAL, "--manual", NULL, ARG_FLAG, AT(manual),
+     "print the manual of the site file: every section, every key, with its default and its range"},
     {WEFT_OPTION_PROFILE, "--profile", "PROVIDER", ARG_TEXT, AT(profile),
      "print all that weft knows of a provider, line by line with reason and source, and the answers of this host"},
     {WEFT_OPTION_SERVE, "--serve", NULL, ARG_FLAG, AT(serve),

@@ -36,6 +36,7 @@ typedef enum weft_option {
     WEFT_OPTION_TEAMS,
     WEFT_OPTION_RUNS,
     WEFT_OPTION_PROFILE,
+    WEFT_OPTION_MANUAL,
     WEFT_OPTION_SERVE,
     WEFT_OPTION_JOIN,
     WEFT_OPTION_MEGABYTES,
@@ -100,6 +101,7 @@ typedef struct weft_args {
     const char *version; /* NUMBER, or RUN/NUMBER */
     const char *provider;
     const char *profile;
+    bool manual;
     const char *keep;
     const char *output;
     const char *level;

@@ -1,4 +1,4 @@
-/* info.c - weft info: the backends and providers of this build and this machine. */
+/* info.c - weft info: the backends and providers of this build and this machine, and the manual of the site file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,6 +6,7 @@
 #include "providers/copies.h"
 #include "security/library.h"
 #include "tools/check/fabric.h"
+#include "tools/check/manual.h"
 #include "tools/output.h"
 #include "tools/verbs.h"
 
@@ -145,6 +146,8 @@ static int tell_profile(const weft_args *args)
 
 int weft_verb_info(const weft_args *args)
 {
+    if (args->manual)
+        return weft_manual_print(), WEFT_EXIT_DONE;
     if (args->profile)
         return tell_profile(args);
     machine found = {0};

@@ -12,9 +12,9 @@
 #define OVER_FILES (WEFT_TAKES(JSON) | WEFT_TAKES(THREADS))
 
 static const weft_verb verbs[] = {
-    {"info", "[--profile PROVIDER] [--json]",
+    {"info", "[--profile PROVIDER | --manual] [--json]",
      "Lists the parts of this build and this machine: backends, devices, fabric providers",
-     WEFT_TAKES(JSON) | WEFT_TAKES(PROFILE), false, 0, 0, weft_verb_info},
+     WEFT_TAKES(JSON) | WEFT_TAKES(PROFILE) | WEFT_TAKES(MANUAL), false, 0, 0, weft_verb_info},
     {"check", "SITE.ini [--model FILE [--share FILE]...] [--set SECTION.KEY=VALUE]... [--json]",
      "Checks a site file, prints each peer's settings and the parts that this host has, and, with a model, the memory "
      "of each end, cells, keys and shares",

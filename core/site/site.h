@@ -230,7 +230,8 @@ typedef struct weft_key {
     weft_key_type type;
     const char *fallback; /* default, as written in the file */
     const char *range;    /* "64KiB..1GiB", or "a | b | c" for a choice */
-    const char *help;
+    bool rare;            /* for support cases: it stands last in the manual of its section */
+    const char *help;     /* paragraphs of the manual */
 } weft_key;
 /* index from 0; NULL past the last. */
 const weft_key *weft_key_at(size_t index);

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# weft info names the file of libfabric that the process got, and warns of a second one.
+# weft info prints the manual of the site file, names the file of libfabric that the process got, and warns of a second.
 # shellcheck source=tests/support/cli.sh
 source "$(dirname "$0")/../support/cli.sh"
+run manual 0 "$WEFT_BIN" info --manual
+diff "$source_dir/conf/weft.ini" "$work/manual.out" || fail "conf/weft.ini is another than: weft info --manual"
+
 fabric tcp
 
 run one 0 "$WEFT_BIN" info

@@ -1,5 +1,5 @@
-/* conf/weft.ini is the manual of the key table: each holds the other to every key, default and range. The other sites
- * in conf/ load and are what they say. */
+/* The key table, and the sites of conf/: they load, and are what they say. `integration.cli_info` holds conf/weft.ini to
+ * the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,88 +21,6 @@ static weft_site *load(const char *name)
     if (weft_site_load(path, NULL, 0, &site) != WEFT_OK)
         fail_msg("%s", weft_last_error());
     return site;
-}
-
-enum { KEYS_MOST = 128 };
-
-/* The manual's text on one key. */
-typedef struct manual_key {
-    char section[64]; /* as the key table names it */
-    char key[64];
-    char fallback[128];
-    char allowed[256]; /* of the comment above it */
-    int prose;         /* lines of that comment besides */
-} manual_key;
-
-/* [peers] documents the keys of all peers, [provider.tcp] those of all providers. */
-static void table_section(const char *header, char section[64])
-{
-    const char *dot = strchr(header, '.');
-    if (!strcmp(header, "peers"))
-        strcpy(section, "peer");
-    else
-        snprintf(section, 64, "%.*s", (int)(dot ? (size_t)(dot - header) : strlen(header)), header);
-}
-
-/* A key of the manual stands in a line ";key = default" below its comment. */
-static size_t read_manual(manual_key keys[KEYS_MOST])
-{
-    char path[512], section[64] = "", *rest, *text;
-    size_t bytes, count = 0;
-    manual_key next = {0};
-    text = site_scratch_conf("weft.ini", path, &bytes);
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char header[64];
-        if (!strncmp(line, "# Allowed: ", 11)) {
-            snprintf(next.allowed, sizeof(next.allowed), "%s", line + 11);
-        } else if (line[0] == '#') {
-            next.prose++;
-        } else if (sscanf(line, "[%63[^]]]", header) == 1) {
-            table_section(header, section);
-            next = (manual_key){0};
-        } else {
-            assert_true(count < KEYS_MOST);
-            memcpy(next.section, section, sizeof(section));
-            if (sscanf(line, ";%63[a-z_] = %127[^\n]", next.key, next.fallback) < 1)
-                fail_msg("no key with its default: %s", line);
-            keys[count++] = next;
-            next = (manual_key){0};
-        }
-    }
-    free(text);
-    return count;
-}
-
-static void every_key_of_the_manual_is_in_the_table(void **state)
-{
-    (void)state;
-    manual_key keys[KEYS_MOST];
-    size_t count = read_manual(keys);
-    for (size_t i = 0; i < count; i++) {
-        const weft_site_field *field = weft_site_field_of(keys[i].section, keys[i].key);
-        if (!field)
-            fail_msg("[%s] %s is in the manual only", keys[i].section, keys[i].key);
-        assert_string_equal(keys[i].fallback, field->key.fallback);
-        assert_string_equal(keys[i].allowed, field->key.range);
-        if (keys[i].prose < 1)
-            fail_msg("[%s] %s has no word of meaning", keys[i].section, keys[i].key);
-    }
-}
-
-static void every_key_of_the_table_is_once_in_the_manual(void **state)
-{
-    (void)state;
-    manual_key keys[KEYS_MOST];
-    size_t count = read_manual(keys);
-    for (size_t row = 0; weft_key_at(row); row++) {
-        const weft_key *key = weft_key_at(row);
-        int found = 0;
-        for (size_t i = 0; i < count; i++)
-            found += !strcmp(keys[i].section, key->section) && !strcmp(keys[i].key, key->key);
-        if (found != 1)
-            fail_msg("[%s] %s stands %d times in the manual", key->section, key->key, found);
-        assert_true(strlen(key->help) > 10);
-    }
 }
 
 /* The range a person reads is the range that is checked, and each default passes its own row. */
@@ -266,8 +184,6 @@ static void near_keys_are_found_by_edits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_of_the_manual_is_in_the_table),
-        cmocka_unit_test(every_key_of_the_table_is_once_in_the_manual),
         cmocka_unit_test(ranges_say_what_is_checked),
         cmocka_unit_test(a_text_stays_in_its_room),
         cmocka_unit_test(the_manual_loads_as_the_defaults),
