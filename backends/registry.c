@@ -5,7 +5,8 @@
 #include "backends/host/host.h"
 #include "base/status.h"
 
-static const weft_backend *const tables[] = {&weft_backend_host, &weft_backend_cuda, &weft_backend_hip};
+#define TABLE(name, symbol) &weft_backend_##symbol,
+static const weft_backend *const tables[] = {WEFT_EACH_BACKEND(TABLE, TABLE)};
 
 static const weft_backend *lent;
 
@@ -42,7 +43,9 @@ const weft_backend *weft_backend_find(const char *name)
 
 const weft_gpu_driver *weft_gpu_driver_find(const char *name)
 {
-    static const weft_gpu_driver *const drivers[TABLES] = {NULL, &weft_gpu_driver_cuda, &weft_gpu_driver_hip};
+#define NO_DRIVER(name, symbol) NULL,
+#define DRIVER(name, symbol)    &weft_gpu_driver_##symbol,
+    static const weft_gpu_driver *const drivers[] = {WEFT_EACH_BACKEND(NO_DRIVER, DRIVER)};
     size_t index = index_of(name);
     return index < TABLES ? drivers[index] : NULL;
 }

@@ -43,8 +43,6 @@ typedef struct weft_loop_counts {
     uint64_t held; /* waited in the reorder window */
 } weft_loop_counts;
 
-extern const weft_provider weft_provider_loop;
-
 /* Sets the faults of every link, open or not, that was given none by its options, and starts their counts anew; NULL:
  * no faults. Any thread. The struct is copied. */
 void weft_loop_set_faults(const weft_loop_faults *faults);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const weft_profile *const profiles[] = {&weft_profile_tcp, &weft_profile_tcp_rxm,    &weft_profile_verbs,
-                                               &weft_profile_efa, &weft_profile_efa_direct, &weft_profile_shm};
+#define PROFILE(name, symbol) &weft_profile_##symbol,
+static const weft_profile *const profiles[] = {WEFT_EACH_PROVIDER(PROFILE, WEFT_NAME_NONE)};
 #define COUNT (sizeof profiles / sizeof profiles[0])
 
 const weft_profile *weft_profile_at(size_t index)

@@ -195,18 +195,7 @@ const void *weft_fabric_anchor(void);
                                                   .link_open = SYMBOL##_link_open,                                     \
                                                   WEFT_FABRIC_SLOTS}
 
-extern const weft_profile weft_profile_tcp;
-extern const weft_profile weft_profile_tcp_rxm;
-extern const weft_profile weft_profile_verbs;
-extern const weft_profile weft_profile_efa;
-extern const weft_profile weft_profile_efa_direct;
-extern const weft_profile weft_profile_shm;
-
-extern const weft_provider weft_provider_tcp;
-extern const weft_provider weft_provider_tcp_rxm;
-extern const weft_provider weft_provider_verbs;
-extern const weft_provider weft_provider_efa;
-extern const weft_provider weft_provider_efa_direct;
-extern const weft_provider weft_provider_shm;
+#define WEFT_PROFILE_DECLARE(name, symbol) extern const weft_profile weft_profile_##symbol;
+WEFT_EACH_PROVIDER(WEFT_PROFILE_DECLARE, WEFT_NAME_NONE)
 
 #endif

@@ -8,10 +8,8 @@
 #include "providers/review.h"
 #include "providers/stream.h"
 
-/* In the order of `weft info`; the loop last, since no site should mean it. */
-static const weft_provider *const providers[] = {
-    &weft_provider_tcp, &weft_provider_tcp_rxm,    &weft_provider_stream, &weft_provider_verbs,
-    &weft_provider_efa, &weft_provider_efa_direct, &weft_provider_shm,    &weft_provider_loop};
+#define TABLE(name, symbol) &weft_provider_##symbol,
+static const weft_provider *const providers[] = {WEFT_EACH_PROVIDER(TABLE, TABLE)};
 #define COUNT (sizeof providers / sizeof providers[0])
 
 const weft_provider *weft_provider_at(size_t index)

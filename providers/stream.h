@@ -66,6 +66,4 @@ weft_status weft_stream_wait_arm(weft_port *port);
 /* Writes one line of what the provider is into `text`; returns the line's name, NULL past the last line. */
 const char *weft_stream_line(size_t line, char *text, size_t capacity);
 
-extern const weft_provider weft_provider_stream;
-
 #endif

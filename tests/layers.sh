@@ -100,7 +100,7 @@ check_outside()
     # tools/bench/fabric and tools/bench/gpu measure what lies beneath weft.h.
     forbid_include 'model/|tools/([^b]|be[^n]|bench/bench)' \
         '"(port|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/' \
-        'the command is a client of weft.h' '"(encode/staging|security/(secret|library)|trainer/sizes_trainer|rollout/sizes_rollout|api/plan)\.h"'
+        'the command is a client of weft.h' '"(encode/staging|port/port_names|security/(secret|library)|trainer/sizes_trainer|rollout/sizes_rollout|api/plan)\.h"'
 }
 
 # ---- Symbols.

@@ -3,12 +3,15 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "port/port_names.h"
 #include "providers/copies.h"
 #include "security/library.h"
 #include "tools/check/fabric.h"
 #include "tools/check/manual.h"
 #include "tools/output.h"
 #include "tools/verbs.h"
+
+#define PROFILE_NAMES WEFT_EACH_PROVIDER(WEFT_NAME_OR, WEFT_NAME_NONE)
 
 enum { LISTED = 64 };
 
@@ -128,11 +131,9 @@ static int tell_profile(const weft_args *args)
 {
     json_t *profile = weft_fabric_profile_json(args->profile);
     if (!profile)
-        return weft_output_error(args->json, WEFT_TOOL_INPUT,
-                                 weft_fail_quiet(WEFT_E_ARGUMENT,
-                                                 "--profile '%s': need tcp, tcp-rxm, stream, verbs, efa, "
-                                                 "efa-direct or shm",
-                                                 args->profile));
+        return weft_output_error(
+            args->json, WEFT_TOOL_INPUT,
+            weft_fail_quiet(WEFT_E_ARGUMENT, "--profile '%s': need%s", args->profile, &PROFILE_NAMES[2]));
     json_t *here = weft_fabric_json(args->profile, "", 0, 0);
     json_object_set_new(profile, "here", here);
     if (args->json)

@@ -152,7 +152,6 @@ struct weft_gpu {
 };
 
 /* The device backends: one table for each vendor over the same slots (gpu_backend.c). */
-extern const weft_backend weft_backend_cuda, weft_backend_hip;
 
 /* The kinds of job. */
 extern const weft_gpu_kind weft_gpu_encode, weft_gpu_survey, weft_gpu_digest;

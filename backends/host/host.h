@@ -4,6 +4,4 @@
 
 #include "port/port_backend.h"
 
-extern const weft_backend weft_backend_host;
-
 #endif

@@ -28,6 +28,7 @@
 #include "codec/frame.h"
 #include "codec/survey.h"
 #include "layout/layout.h"
+#include "port/port_names.h"
 
 #define WEFT_BACKEND_ABI 6u
 
@@ -299,6 +300,9 @@ static inline weft_status weft_backend_wait(const weft_backend *backend, weft_ba
         status = backend->poll(state, job);
     return status;
 }
+
+#define WEFT_BACKEND_DECLARE(name, symbol) extern const weft_backend weft_backend_##symbol;
+WEFT_EACH_BACKEND(WEFT_BACKEND_DECLARE, WEFT_BACKEND_DECLARE)
 
 /* Finds a backend's table by name (registry.c). "auto" is the table of the device that the calling thread's process
  * already uses by other means than weft, else host. NULL: no such backend. */

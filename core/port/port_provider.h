@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "port/port_names.h"
 #include "weft.h"
 
 #define WEFT_PROVIDER_ABI     4u
@@ -121,6 +122,9 @@ typedef struct weft_provider {
     /* Prepares for sleep on the descriptor. WEFT_AGAIN: do not sleep, poll again. */
     weft_status (*wait_arm)(weft_port *port);
 } weft_provider;
+
+#define WEFT_PROVIDER_DECLARE(name, symbol) extern const weft_provider weft_provider_##symbol;
+WEFT_EACH_PROVIDER(WEFT_PROVIDER_DECLARE, WEFT_PROVIDER_DECLARE)
 
 /* Finds a provider's table by weft's name for it (providers/registry.c). NULL: no such provider. */
 const weft_provider *weft_provider_find(const char *name);

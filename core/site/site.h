@@ -46,8 +46,8 @@ typedef enum weft_choice_coding {
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
     char address[WEFT_SITE_TEXT];  /* local interfaces or IPs of the rollout's fabric endpoints: weft_site_rails */
-    char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, stream, verbs, efa, efa-direct, shm, loop */
-    char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
+    char provider[WEFT_SITE_NAME]; /* auto, or a name of port_names.h */
+    char backend[WEFT_SITE_NAME];  /* auto, or a name of port_names.h */
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
     uint64_t device_memory;        /* bytes that weft may take of it; 0: what it wants */

@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "port/port_names.h"
+
 #define KIB  (UINT64_C(1) << 10)
 #define MIB  (UINT64_C(1) << 20)
 #define GIB  (UINT64_C(1) << 30)
@@ -19,7 +21,7 @@
 #define BOUNDS(a, b)    .low = (a), .high = (b)
 #define WORD(text, n)   .word = (text), .word_number = (n)
 
-#define BACKENDS  "auto | host | cuda | hip"
+#define BACKENDS  "auto" WEFT_OR_BACKENDS
 #define KERNELS   "auto | portable | avx2 | avx512"
 #define DEADLINES "1ms..86400s"
 #define PATH      "a path of at most 255 bytes, or empty"
@@ -108,7 +110,7 @@ static const weft_site_field fields[] = {
       "that reaches the trainer. By tcp and tcp-rxm, what lies neither at the host that a peer joins from nor in a "
       "subnet of the trainer's has to stand here as an IP in the trainer's own site file: the trainer dials no other."},
      PEER(address), .rule = WEFT_TEXT_ADDRESS},
-    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | stream | verbs | efa | efa-direct | shm | loop", false,
+    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto" WEFT_OR_PROVIDERS, false,
       "Fabric that carries the data. The named one is used, or there is an error: nothing is replaced silently. auto "
       "chooses, and logs at info what it chose and why. stream goes by connections that the rollout makes to the port "
       "it joins by: for rollouts that nobody can reach, and for links that leave the building. loop is within one "
@@ -338,7 +340,8 @@ static const weft_site_field fields[] = {
 };
 /* clang-format on */
 
-static const char *const providers[] = {"tcp", "tcp-rxm", "stream", "verbs", "efa", "efa-direct", "shm", "loop"};
+#define NAME(name, symbol) name,
+static const char *const providers[] = {WEFT_EACH_PROVIDER(NAME, NAME)};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "port/port_names.h"
 #include "site/site_source.h"
 #include "site/site_text.h"
 
@@ -77,8 +78,7 @@ static weft_status read_provider(const weft_site_place *place, const char *name,
             return WEFT_OK;
         }
     }
-    return weft_site_refuse(place,
-                            "no such provider; need tcp | tcp-rxm | stream | verbs | efa | efa-direct | shm | loop");
+    return weft_site_refuse(place, "no such provider; need%s", &WEFT_OR_PROVIDERS[2]);
 }
 
 static weft_status read_cut(const weft_site_place *place, const char *name, weft_site_section *section)

@@ -10,6 +10,7 @@
 #define COLUMNS 118
 
 /* The sections in the order of the manual: what the table calls each, its lines there, and what comes before them. */
+/* clang-format off: a line here is a line of the manual. */
 static const struct {
     const char *name, *header, *lead;
 } sections[] = {
@@ -43,9 +44,8 @@ static const struct {
     {"provider", "[provider.tcp]",
      "------------------------------------------------------------------------------------------------ providers\n"
      "\n"
-     "[provider.NAME], NAME one of tcp, tcp-rxm, stream, verbs, efa, efa-direct, shm, loop: all but ports serve each "
-     "of\n"
-     "them, and stream needs no address.\n"},
+     "[provider.NAME], NAME one that [peers] provider allows: all but ports serve each of them, and stream needs no\n"
+     "address.\n"},
     {"cut", "[cut.heads]",
      "A cut says into which parts the site's engines split tensors: the finest parts that any of them takes. 8 parts "
      "serve\n"
@@ -63,6 +63,7 @@ static const struct {
     {"security", "[security]", ""},
     {"log", "[log]", ""},
 };
+/* clang-format on */
 
 /* ---- text */
 
