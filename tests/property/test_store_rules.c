@@ -1,5 +1,5 @@
-/* Rules of a store (docs/STORE.md), each where it is decided: what a file is by its name and by both ends, which files a
- * version gets and in which order, what is removed, what a look reads again, and which errors end a call. */
+/* Rules of a store (docs/STORE.md), each where it is decided: what a file is by its name and by both ends, which files
+ * a version gets and in which order, what is removed, what a look reads again, and which errors end a call. */
 #define CHAIN_FIRST 2000
 
 #include <stdatomic.h>
@@ -63,7 +63,9 @@ static void own_take(world *w, unsigned open_good)
 static weft_status put_as(world *w, weft_version base, weft_version target, uint32_t v, const char *attachment)
 {
     weft_piece from[TENSORS], to[TENSORS];
-    const weft_store_put_options options = {.size = sizeof options, .base = base, .target = target,
+    const weft_store_put_options options = {.size = sizeof options,
+                                            .base = base,
+                                            .target = target,
                                             .attachment = attachment,
                                             .attachment_bytes = attachment ? strlen(attachment) : 0};
     while (w->c.length < v)
@@ -172,8 +174,11 @@ static void test_a_file_is_what_its_name_says(void **state)
         world w;
         memory_file file = {0};
         weft_store_entry entries[VERSIONS + 1];
-        const weft_diff_options options = {.size = sizeof options, .level = "fast", .base = rows[i].base,
-                                           .target = rows[i].target, .names = rows[i].names};
+        const weft_diff_options options = {.size = sizeof options,
+                                           .level = "fast",
+                                           .base = rows[i].base,
+                                           .target = rows[i].target,
+                                           .names = rows[i].names};
         world_open(&w, 64);
         world_fill(&w, 3);
         if (rows[i].target.run)
@@ -218,7 +223,8 @@ static void test_a_file_leads_on_from_its_root_alone(void **state)
 static void root_replace(memory_file *file, uint64_t root, uint64_t by)
 {
     unsigned found = 0;
-    for (uint8_t *at = file->data; (at = memmem(at, file->bytes - (size_t)(at - file->data), &root, 8)) != NULL; at += 8) {
+    for (uint8_t *at = file->data; (at = memmem(at, file->bytes - (size_t)(at - file->data), &root, 8)) != NULL;
+         at += 8) {
         memcpy(at, &by, 8);
         found++;
     }
@@ -237,7 +243,8 @@ static void test_changes_of_other_bits_are_gone_round(void **state)
         memory_file file = {0};
         uint64_t faults = 0;
         weft_store_info info = {.size = sizeof info};
-        const weft_diff_options options = {.size = sizeof options, .level = "fast", .base = label(0), .target = label(7)};
+        const weft_diff_options options = {
+            .size = sizeof options, .level = "fast", .base = label(0), .target = label(7)};
         world_open(&w, 64);
         world_fill(&w, 8);
         diff_made(&w, ends[i][0], ends[i][1], &options, &file);
@@ -294,7 +301,8 @@ static void test_the_update_comes_first(void **state)
     world_close(&w);
 }
 
-/* Two runs whose numbers meet: the later one has an anchor and merges of its own, and is meant where no run is named. */
+/* Two runs whose numbers meet: the later one has an anchor and merges of its own, and is meant where no run is named.
+ */
 static void test_runs_follow_each_other(void **state)
 {
     world w;
@@ -455,7 +463,8 @@ static void test_what_goes_by_the_bounds(void **state)
     assert_int_equal(trimmed(&w, (weft_store_keep){.versions = 1}, WEFT_E_FILE), 0);
     is_said("cannot be removed");
     own.port.remove = own.folder->remove;
-    assert_int_equal(trimmed(&w, (weft_store_keep){.versions = 1, .grace_s = 1000}, WEFT_OK), 5); /* the merge is young */
+    assert_int_equal(trimmed(&w, (weft_store_keep){.versions = 1, .grace_s = 1000}, WEFT_OK),
+                     5); /* the merge is young */
     file_path(&w, 4, WEFT_STORE_UPDATE, path);
     *strrchr(path, '/') = 0;
     assert_int_equal(access(path, F_OK), -1); /* its folder is gone too */

@@ -28,5 +28,6 @@ CALL(int, renameat2, (int from, const char *old, int to, const char *new, unsign
 CALL(int, statx, (int folder, const char *name, int flags, unsigned mask, struct statx *facts),
      (folder, name, flags, mask, facts))
 CALL(int, unlink, (const char *name), (name))
+CALL(int, weft_curl_open, (const void **lib), (lib))
 CALL(ssize_t, write, (int file, const void *data, size_t bytes), (file, data, bytes))
 #endif

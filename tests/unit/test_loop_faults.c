@@ -241,10 +241,17 @@ static void faults_for_the_process(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drop),    cmocka_unit_test(fail_writes), cmocka_unit_test(refuse_posts),
-        cmocka_unit_test(corrupt), cmocka_unit_test(duplicate),   cmocka_unit_test(reorder),
-        cmocka_unit_test(stall),   cmocka_unit_test(break_port),  cmocka_unit_test(faults_for_the_process),
-        cmocka_unit_test(break_port_that_holds), cmocka_unit_test(an_address_that_is_away),
+        cmocka_unit_test(drop),
+        cmocka_unit_test(fail_writes),
+        cmocka_unit_test(refuse_posts),
+        cmocka_unit_test(corrupt),
+        cmocka_unit_test(duplicate),
+        cmocka_unit_test(reorder),
+        cmocka_unit_test(stall),
+        cmocka_unit_test(break_port),
+        cmocka_unit_test(faults_for_the_process),
+        cmocka_unit_test(break_port_that_holds),
+        cmocka_unit_test(an_address_that_is_away),
         cmocka_unit_test_setup_teardown(line, set_clock, give_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,11 @@
 /* The places of devices, read from a made-up sysfs: two sockets, a switch with a NIC and an accelerator below it, RDMA
  * devices of two kinds. */
+#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -173,9 +173,12 @@ static void answers_are_what_was_asked_for(void **state)
         long code;
         bool whole, cut;
     } rows[] = {
-        {"List", "<List><Key>a</Key></List>", 200, true, false}, {"List", "<List><Key>a</Key>", 200, false, true},
-        {"List", "<html>log in</html>", 200, false, false},      {"List", "", 200, false, false},
-        {"List", "<Error/>", 404, true, false},                  {NULL, "bits", 200, true, false},
+        {"List", "<List><Key>a</Key></List>", 200, true, false},
+        {"List", "<List><Key>a</Key>", 200, false, true},
+        {"List", "<html>log in</html>", 200, false, false},
+        {"List", "", 200, false, false},
+        {"List", "<Error/>", 404, true, false},
+        {NULL, "bits", 200, true, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -209,6 +212,7 @@ static void settings_come_from_the_first_that_has_one(void **state)
         {"other", "region", "south"},   {"other", "aws_access_key_id", NULL},
         {"default", "commented", NULL}, {"default", "nested", NULL},
         {"none", "region", NULL},       {"oth", "region", NULL},
+        {"other", "thirds", NULL},
     };
     char credentials[300], config[300], out[64];
     bool named;
@@ -216,7 +220,7 @@ static void settings_come_from_the_first_that_has_one(void **state)
     file_write(credentials, "credentials", "[default]\naws_access_key_id = ID \n#commented = 1\nempty =\n");
     file_write(config, "config",
                "[default]\nregion=north\naws_access_key_id = LATER\nempty = full\ns3 =\n  nested = 1\n"
-               "[profile other]\nregion = south\n[ profile  third ]\nregion = west\n");
+               "[profile other]\nregion = south\n[ profile  third ]\nregion = west\nthirds = 1\n");
     setenv("AWS_SHARED_CREDENTIALS_FILE", credentials, 1);
     setenv("AWS_CONFIG_FILE", config, 1);
     unsetenv("AWS_DEFAULT_PROFILE");
@@ -248,177 +252,6 @@ static void settings_come_from_the_first_that_has_one(void **state)
     unlink(config);
 }
 
-/* ---- credentials, of a server that the test plays */
-
-static const char *role_text;
-static CURLcode role_code;
-static unsigned role_asked;
-static size_t (*role_write)(char *data, size_t one, size_t count, void *user);
-static void *role_user;
-static char role_url[256];
-
-static CURL *play_init(void)
-{
-    return (CURL *)&role_asked;
-}
-
-static CURLcode play_option(CURL *handle, CURLoption option, ...)
-{
-    va_list values;
-    (void)handle;
-    va_start(values, option);
-    if (option == CURLOPT_WRITEFUNCTION)
-        role_write = va_arg(values, size_t (*)(char *, size_t, size_t, void *));
-    else if (option == CURLOPT_WRITEDATA)
-        role_user = va_arg(values, void *);
-    else if (option == CURLOPT_URL)
-        snprintf(role_url, sizeof role_url, "%s", va_arg(values, const char *));
-    va_end(values);
-    return CURLE_OK;
-}
-
-static CURLcode play_perform(CURL *handle)
-{
-    char text[512];
-    (void)handle;
-    role_asked++;
-    snprintf(text, sizeof text, "%s", role_text);
-    if (role_code == CURLE_OK)
-        role_write(text, 1, strlen(text), role_user);
-    return role_code;
-}
-
-static CURLcode play_info(CURL *handle, CURLINFO info, ...)
-{
-    va_list values;
-    (void)handle;
-    va_start(values, info);
-    *va_arg(values, long *) = 200;
-    va_end(values);
-    return CURLE_OK;
-}
-
-static const char *play_error(CURLcode code)
-{
-    return code ? "it fails" : "";
-}
-
-static void play_cleanup(CURL *handle)
-{
-    (void)handle;
-}
-
-static struct curl_slist *play_append(struct curl_slist *list, const char *text)
-{
-    (void)text;
-    return list;
-}
-
-static void play_free(struct curl_slist *list)
-{
-    (void)list;
-}
-
-static const weft_curl played = {.easy_init = play_init,
-                                 .easy_setopt = play_option,
-                                 .easy_perform = play_perform,
-                                 .easy_getinfo = play_info,
-                                 .easy_strerror = play_error,
-                                 .easy_cleanup = play_cleanup,
-                                 .slist_append = play_append,
-                                 .slist_free_all = play_free};
-
-static const char *credentials_until(time_t seconds)
-{
-    static char text[256];
-    char until[32];
-    const time_t end = time(NULL) + seconds;
-    struct tm parts;
-    strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&end, &parts));
-    snprintf(text, sizeof text,
-             "{\"AccessKeyId\":\"ID\",\"SecretAccessKey\":\"KEY\",\"Token\":\"T\",\"Expiration\":\"%s\"}", until);
-    return text;
-}
-
-/* Only a server of this host, or one by https, sees a container's token. */
-static void tokens_go_to_own_servers(void **state)
-{
-    static const struct {
-        const char *url;
-        bool own;
-    } rows[] = {
-        {"http://localhost/x", true},
-        {"http://127.0.0.1:8080/x", true},
-        {"http://[::1]:80/x", true},
-        {"http://169.254.170.23/v1", true},
-        {"https://anybody.example/x", true},
-        {"http://anybody.example/x", false},
-        {"http://localhost.example/x", false},
-        {"http://127.0.0.1.example/x", false},
-        {"http://user@anybody.example/x", false},
-        {"http://localhost:80@anybody.example/x", false},
-        {"ftp://localhost/x", false},
-    };
-    const atomic_bool ended = false;
-    const weft_s3_web web = {&played, &ended, "north"};
-    weft_s3_login login;
-    (void)state;
-    role_code = CURLE_OK;
-    role_text = credentials_until(3600);
-    unsetenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", rows[i].url, 1);
-        role_asked = 0;
-        const weft_status status = weft_s3_role_of_container(&web, &login);
-        if (status != (rows[i].own ? WEFT_OK : WEFT_E_CONFIG) || role_asked != rows[i].own)
-            fail_msg("%s: %s", rows[i].url, weft_status_name(status));
-    }
-}
-
-/* Five minutes before their end, or in the middle of a shorter life; and a renewal that fails is borne while they are
- * good. Google's keys come from its own variables alone. */
-static void credentials_are_renewed_in_time(void **state)
-{
-    static const struct {
-        time_t life_s;
-        uint64_t early_s;
-    } rows[] = {{3600, 300}, {601, 300}, {100, 50}};
-    const atomic_bool ended = false;
-    const weft_s3_web web = {&played, &ended, "north"};
-    weft_s3_login login;
-    (void)state;
-    weft_clock_own = NULL;
-    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere", 1);
-    setenv("AWS_CONFIG_FILE", "/nowhere", 1);
-    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost/x", 1);
-    role_code = CURLE_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        role_text = credentials_until(rows[i].life_s);
-        assert_int_equal(weft_s3_login_take(&web, "s3://bucket", &login), WEFT_OK);
-        assert_in_range(login.until_s - login.renew_at_s, rows[i].early_s - 1, rows[i].early_s);
-        role_asked = 0;
-        assert_int_equal(weft_s3_login_keep(&web, "s3://bucket", &login), WEFT_OK);
-        assert_int_equal(role_asked, 0); /* not yet */
-    }
-    role_code = CURLE_COULDNT_CONNECT;
-    login.renew_at_s = (uint64_t)time(NULL);
-    assert_int_equal(weft_s3_login_keep(&web, "s3://bucket", &login), WEFT_OK);
-    assert_int_equal(role_asked, 3); /* tries */
-    assert_true(login.renew_at_s > (uint64_t)time(NULL) && strcmp(login.id, "ID") == 0);
-    login.renew_at_s = login.until_s = (uint64_t)time(NULL);
-    assert_int_equal(weft_s3_login_keep(&web, "s3://bucket", &login), WEFT_E_FILE);
-    setenv("AWS_ACCESS_KEY_ID", "OURS", 1);
-    setenv("AWS_SECRET_ACCESS_KEY", "OURS", 1);
-    role_asked = 0;
-    assert_int_equal(weft_s3_login_take(&web, "s3://bucket", &login), WEFT_OK);
-    assert_true(strcmp(login.id, "OURS") == 0 && role_asked == 0 && login.until_s == 0);
-    assert_int_equal(weft_s3_login_take(&web, "gs://bucket", &login), WEFT_E_CONFIG);
-    setenv("GS_ACCESS_KEY_ID", "GOOGLE", 1);
-    setenv("GS_SECRET_ACCESS_KEY", "GOOGLE", 1);
-    setenv("AWS_SESSION_TOKEN", "T", 1);
-    assert_int_equal(weft_s3_login_take(&web, "gs://bucket", &login), WEFT_OK);
-    assert_true(strcmp(login.id, "GOOGLE") == 0 && !login.token[0]);
-}
 #endif
 
 int main(void)
@@ -433,8 +266,6 @@ int main(void)
         cmocka_unit_test(answers_are_what_was_asked_for),
 #ifndef WEFT_NO_S3
         cmocka_unit_test(settings_come_from_the_first_that_has_one),
-        cmocka_unit_test(tokens_go_to_own_servers),
-        cmocka_unit_test(credentials_are_renewed_in_time),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

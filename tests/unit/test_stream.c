@@ -44,7 +44,9 @@ static weft_status line_write(weft_pipe *pipe, const void *data, uint64_t bytes,
 {
     const uint64_t most = ((line *)pipe)->most;
     *moved = 0;
-    return ((line *)pipe)->cut ? WEFT_E_PEER_LOST : settle(send(pipe->fd, data, bytes < most ? bytes : most, MSG_DONTWAIT | MSG_NOSIGNAL), moved);
+    return ((line *)pipe)->cut
+               ? WEFT_E_PEER_LOST
+               : settle(send(pipe->fd, data, bytes < most ? bytes : most, MSG_DONTWAIT | MSG_NOSIGNAL), moved);
 }
 
 static bool line_has_more(const weft_pipe *pipe)
@@ -536,12 +538,17 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_lands),        cmocka_unit_test(a_port_without_its_pipe_takes_nothing),
-        cmocka_unit_test(a_full_line_wakes),       cmocka_unit_test(what_a_seal_has_keeps_awake),
+        cmocka_unit_test(every_byte_lands),
+        cmocka_unit_test(a_port_without_its_pipe_takes_nothing),
+        cmocka_unit_test(a_full_line_wakes),
+        cmocka_unit_test(what_a_seal_has_keeps_awake),
         cmocka_unit_test(a_closed_line_ends_both),
-        cmocka_unit_test(writes_that_left_are_told_before_the_end), cmocka_unit_test(wrong_heads_end_a_port),
-        cmocka_unit_test(misuse_is_refused),       cmocka_unit_test(other_providers_take_no_pipe),
-        cmocka_unit_test(a_head_has_its_bytes),    cmocka_unit_test(a_message_waits_for_one_turn),
+        cmocka_unit_test(writes_that_left_are_told_before_the_end),
+        cmocka_unit_test(wrong_heads_end_a_port),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(other_providers_take_no_pipe),
+        cmocka_unit_test(a_head_has_its_bytes),
+        cmocka_unit_test(a_message_waits_for_one_turn),
         cmocka_unit_test(a_turn_is_the_busy_ones),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
