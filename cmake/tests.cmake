@@ -108,6 +108,13 @@ if(WEFT_FABRIC)
         LINKER:--wrap=weft_fabric_call_fabric LINKER:--wrap=weft_fabric_version LINKER:--wrap=getrandom
         LINKER:--wrap=getrlimit)
 endif()
+if(WEFT_ROOMS_SHARED)
+    target_compile_definitions(weft_test_rooms PRIVATE WEFT_ROOMS_SHARED)
+    foreach(call opendir fstat fstatfs fsync inotify_add_watch mkdir renameat2 statx unlink weft_curl_open
+            write)
+        target_link_options(weft_test_rooms PRIVATE LINKER:--wrap=${call})
+    endforeach()
+endif()
 
 # What tests share beyond headers.
 file(GLOB sources CONFIGURE_DEPENDS tests/support/*.c)
@@ -153,28 +160,26 @@ foreach(kind unit property fault golden integration)
             weft_cmocka_test(${kind} ${source} EXTRA tools/follow/follow.c
                 tools/follow/follow_list.c tools/follow/checkpoint.c tools/follow/natural.c tools/output.c tools/signals.c)
         elseif(source MATCHES "(store|session)_disk\\.c$")
-            # The library's file operations are the test's. That needs the rooms in the program itself.
-            if(NOT WEFT_ROOMS_SHARED)
-                weft_cmocka_test(${kind} ${source})
-                target_link_options(test_fault_${CMAKE_MATCH_1}_disk PRIVATE LINKER:--wrap=write,--wrap=fsync
-                    LINKER:--wrap=mkdir,--wrap=renameat2,--wrap=unlink)
-            endif()
+            # The library's file operations are the test's.
+            set(name ${CMAKE_MATCH_1}_disk)
+            weft_cmocka_test(${kind} ${source})
+            target_link_options(test_fault_${name} PRIVATE LINKER:--wrap=write,--wrap=fsync,--wrap=mkdir
+                LINKER:--wrap=renameat2,--wrap=unlink)
         elseif(source MATCHES "sources_torn\\.c$")
             if(NOT WEFT_ROOMS_SHARED)
                 weft_cmocka_test(${kind} ${source})
                 target_link_options(test_fault_session_sources_torn PRIVATE LINKER:--wrap=weft_stage_commit)
             endif()
         elseif(source MATCHES "store_watch\\.c$")
-            if(NOT WEFT_ROOMS_SHARED)
-                weft_cmocka_test(${kind} ${source})
-                target_link_options(test_unit_store_watch PRIVATE LINKER:--wrap=opendir,--wrap=fstatfs,--wrap=statx
-                    LINKER:--wrap=inotify_add_watch)
-            endif()
+            weft_cmocka_test(${kind} ${source})
+            target_link_options(test_unit_store_watch PRIVATE LINKER:--wrap=opendir,--wrap=fstatfs,--wrap=statx
+                LINKER:--wrap=inotify_add_watch)
+        elseif(source MATCHES "unit/test_s3\\.c$")
+            weft_cmocka_test(${kind} ${source})
+            target_link_options(test_unit_s3 PRIVATE LINKER:--wrap=weft_curl_open)
         elseif(source MATCHES "model_written\\.c$")
-            if(NOT WEFT_ROOMS_SHARED)
-                weft_cmocka_test(${kind} ${source})
-                target_link_options(test_unit_model_written PRIVATE LINKER:--wrap=fstat,--wrap=fstatfs)
-            endif()
+            weft_cmocka_test(${kind} ${source})
+            target_link_options(test_unit_model_written PRIVATE LINKER:--wrap=fstat,--wrap=fstatfs)
         elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
         elseif(NOT WEFT_TEST_SIMDE)

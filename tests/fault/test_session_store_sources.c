@@ -247,6 +247,20 @@ static uint64_t file_bytes(weft_store *store, uint64_t number)
     return entries[number - FIRST].update_bytes;
 }
 
+static void file_of(char path[400], uint64_t number, const char *kind, unsigned source)
+{
+    snprintf(path, 400, "%s/%016llx/%020llu/%s-%u-of-3.weft", folder, (unsigned long long)w.run,
+             (unsigned long long)number, kind, source);
+}
+
+static size_t versions_of(weft_store *store, const part *view)
+{
+    size_t count = 0;
+    assert_int_equal(weft_store_view(store, w.layout, view ? view->slices : NULL, view ? view->count : 0), WEFT_OK);
+    assert_int_equal(weft_store_list(store, NULL, 0, &count), WEFT_OK);
+    return count;
+}
+
 static void a_view_takes_its_keys(void **state)
 {
     unsigned less = 0;
@@ -274,6 +288,7 @@ static void a_view_takes_its_keys(void **state)
 static void a_part_of_a_key_is_refused(void **state)
 {
     part p;
+    char path[400];
     (void)state;
     run_whole();
     weft_store *store = store_open();
@@ -283,6 +298,11 @@ static void a_part_of_a_key_is_refused(void **state)
     assert_int_equal(apply(store, &p, 8, NULL), WEFT_E_LAYOUT);
     assert_non_null(strstr(weft_last_error(), "would part them"));
     assert_true(part_has(&w, &p, source_find(&w, w.run, 6)->dense));
+    assert_int_equal(versions_of(store, &p), LAST - FIRST + 1);
+    file_of(path, LAST, "source", 1); /* all sources are waited for, so that the reader is told why it has nothing */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(weft_store_refresh(store), WEFT_OK);
+    assert_int_equal(versions_of(store, &p), LAST - FIRST);
     part_free(&p);
     weft_store_close(store);
 }
@@ -345,12 +365,6 @@ static void old_versions_go_at_all_sources(void **state)
 
 /* ---- faults */
 
-static void file_of(char path[400], uint64_t number, const char *kind, unsigned source)
-{
-    snprintf(path, 400, "%s/%016llx/%020llu/%s-%u-of-3.weft", folder, (unsigned long long)w.run,
-             (unsigned long long)number, kind, source);
-}
-
 static void one_that_is_late_hides_the_version(void **state)
 {
     char path[400];
@@ -404,14 +418,6 @@ static void key_draw(part *p)
     }
 }
 
-static size_t versions_of(weft_store *store, const part *view)
-{
-    size_t count = 0;
-    assert_int_equal(weft_store_view(store, w.layout, view ? view->slices : NULL, view ? view->count : 0), WEFT_OK);
-    assert_int_equal(weft_store_list(store, NULL, 0, &count), WEFT_OK);
-    return count;
-}
-
 /* One source has not written the last version. Views without an element of that source have the version, and all others
  * have it when the source wrote. */
 static void a_view_waits_for_its_sources_alone(void **state)
@@ -420,9 +426,11 @@ static void a_view_waits_for_its_sources_alone(void **state)
     unsigned early = 0, late = 0;
     weft_store_entry entries[16];
     size_t count = 0;
+    part all;
     (void)state;
     run_whole();
     weft_store *store = store_open();
+    part_whole(&all);
     for (unsigned i = 0; i < 60; i++) {
         const unsigned source = i % 3;
         part view;
@@ -441,6 +449,8 @@ static void a_view_waits_for_its_sources_alone(void **state)
         } else {
             assert_true(entries[count - 1].reachable && entries[count - 1].version.root == 0);
             leads_to(store, &view, LAST);
+            assert_int_equal(apply(store, &all, LAST, NULL), WEFT_E_MISSING); /* of more than the view */
+            assert_non_null(strstr(weft_last_error(), "has not written version 11"));
         }
         early += !needed;
         late += needed;
@@ -454,6 +464,7 @@ static void a_view_waits_for_its_sources_alone(void **state)
         part_free(&view);
     }
     assert_true(early > 5 && late > 5);
+    part_free(&all);
     weft_store_close(store);
 }
 
@@ -515,6 +526,74 @@ static void all_weights_move_or_none(void **state)
         part_free(&all);
         weft_store_close(store);
     }
+}
+
+static void is_refused(const part *all, const char *words)
+{
+    weft_store *store = store_open();
+    assert_int_equal(apply(store, all, 10, NULL), WEFT_E_LAYOUT);
+    if (!strstr(weft_last_error(), words))
+        fail_msg("\"%s\" does not say \"%s\"", weft_last_error(), words);
+    assert_true(part_has(&w, all, source_find(&w, w.run, 9)->dense));
+    weft_store_close(store);
+}
+
+/* Blocks that name a slice twice; a source whose files are those of another; and two sources that have not all. */
+static void each_element_is_there_once(void **state)
+{
+    char path[400], other[400];
+    part all;
+    (void)state;
+    run_whole();
+    source_run_end(&w);
+    part_whole(&all);
+    part_put(&w, &all, source_find(&w, w.run, 9)->dense);
+    part_add(&all, all.slices[0]);
+    is_refused(&all, "two slices share elements");
+    all.count--;
+    for (int of_two = 0; of_two < 2; of_two++) {
+        for (uint64_t number = FIRST; number <= 10; number++) {
+            const char *kind = number == FIRST ? "anchor" : "source";
+            file_of(path, number, kind, 1);
+            file_of(other, number, kind, of_two ? 2 : 0);
+            unlink(path);
+            assert_int_equal(link(other, path), 0);
+            for (unsigned source = 0; of_two && source < 2; source++) {
+                file_of(path, number, kind, source);
+                strcpy(other, path);
+                strcpy(strstr(other, "-of-3"), "-of-2.weft");
+                assert_int_equal(rename(path, other), 0);
+            }
+        }
+        is_refused(&all, of_two ? "its sources have" : "two slices share elements");
+    }
+    part_free(&all);
+}
+
+/* The merge from 5 to 8 is damaged, and so is the anchor: the updates lead on from the weights, and not from what the
+ * merge made of the copy. */
+static void another_way_begins_with_the_weights(void **state)
+{
+    char path[400];
+    struct stat facts;
+    part all;
+    (void)state;
+    run_whole();
+    source_run_end(&w);
+    for (unsigned source = 0; source < 3; source++) {
+        file_of(path, FIRST, "anchor", source);
+        damage(path, 150, SEEK_SET);
+        file_of(path, 8, "merge", source);
+        assert_int_equal(stat(path, &facts), 0);
+        damage(path, facts.st_size / 3, SEEK_SET); /* behind frames that are applied */
+    }
+    weft_store *store = store_open();
+    part_whole(&all);
+    part_put(&w, &all, source_find(&w, w.run, FIRST)->dense);
+    const weft_store_info info = leads_to(store, &all, LAST);
+    assert_true(info.damaged > 0);
+    part_free(&all);
+    weft_store_close(store);
 }
 
 /* A reader that needs the file either has its bits or what it had, whichever byte is damaged. */
@@ -663,6 +742,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_view_is_of_the_model, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wait_ends_when_files_come, setup, teardown),
         cmocka_unit_test_setup_teardown(all_weights_move_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_element_is_there_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_way_begins_with_the_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(any_byte_may_be_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_are_led_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_is_not_mixed, setup, teardown),

@@ -136,11 +136,60 @@ static void test_another_version_of_the_same_size_is_in_the_way(void **state)
     world_close(&from);
 }
 
+static struct {
+    unsigned faults;
+    weft_status status, returns;
+    char text[512];
+} noted;
+
+static weft_status fault_noted(void *user, const weft_store_fault *fault)
+{
+    (void)user;
+    noted.faults++;
+    noted.status = fault->status;
+    snprintf(noted.text, sizeof noted.text, "%s", fault->text);
+    return noted.returns;
+}
+
+/* Copies, and compares the figures, which are there after an error too. */
+static void copies(world *from, world *to, weft_status status, uint64_t files, uint64_t stayed, unsigned faults)
+{
+    weft_store_copied info = {.size = sizeof info};
+    uint64_t count = 99;
+    noted.faults = 0;
+    assert_int_equal(weft_store_copy(from->store, to->store, NULL, fault_noted, NULL, &count, &info), status);
+    assert_true(info.files == files && info.there == stayed && count == faults && noted.faults == faults);
+}
+
+/* Six files, of which one is longer over there, and then one is damaged here. */
+static void test_faults_are_told_and_the_others_copied(void **state)
+{
+    world from, to;
+    char path[512];
+    (void)state;
+    noted.returns = WEFT_OK;
+    places_open(&from, &to);
+    copies(&from, &to, WEFT_OK, 6, 0, 0);
+    file_path(&to, 4, WEFT_STORE_UPDATE, path);
+    assert_int_equal(truncate(path, (off_t)file_bytes(&to, 4, WEFT_STORE_UPDATE) + 4), 0);
+    copies(&from, &to, WEFT_OK, 0, 5, 1);
+    assert_int_equal(noted.status, WEFT_E_STATE);
+    assert_non_null(strstr(noted.text, "a store overwrites nothing"));
+    file_path(&from, 1, WEFT_STORE_UPDATE, path);
+    assert_int_equal(truncate(path, 100), 0);
+    copies(&from, &to, WEFT_OK, 0, 4, 2);
+    noted.returns = WEFT_E_LAYOUT; /* whatever the report says ends the copy */
+    copies(&from, &to, WEFT_E_LAYOUT, 0, 1, 1);
+    world_close(&to);
+    world_close(&from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_bytes_leave_no_file),
         cmocka_unit_test(test_a_version_has_its_anchor_first),
+        cmocka_unit_test(test_faults_are_told_and_the_others_copied),
         cmocka_unit_test(test_another_version_of_the_same_size_is_in_the_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

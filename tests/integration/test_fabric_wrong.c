@@ -227,6 +227,17 @@ static void try_misuse(play *p, int self)
     w.bytes = 0;
     CHECK(provider->write(port, &w) == WEFT_E_ARGUMENT, "a write of nothing");
     provider->port_close(port);
+    const weft_link_options most = {.address = end_local(p->provider), .chunk_bytes = UINT64_MAX, .depth = UINT32_MAX};
+    const standin_rules *rules;
+    weft_link_facts facts;
+    weft_link *link;
+    CHECK(provider->link_open(&most, &link) == WEFT_OK, "link_open");
+    provider->link_facts(link, &facts);
+    CHECK(facts.depth <= 1024 && facts.chunk_bytes <= UINT64_C(1) << 30, "facts of a link that asks for all");
+    for (size_t i = 0; (rules = standin_at(i)); i++)
+        if (strcmp(rules->play ? rules->play : rules->provider, p->provider) == 0)
+            CHECK(facts.depth <= rules->tx_size, "%u writes for a queue of %u", facts.depth, rules->tx_size);
+    provider->link_close(link);
     sender_close(&s);
 }
 

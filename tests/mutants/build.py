@@ -53,15 +53,15 @@ def configure(jobs, names=None):
         must(["cmake", "-G", "Unix Makefiles", "-S", ROOT, "-B", FOLDER, "-DCMAKE_BUILD_TYPE=Debug",
               "-DCMAKE_C_FLAGS_DEBUG=-O1", "-DWEFT_ROOMS_SHARED=ON", "-DWEFT_CUDA=OFF", "-DWEFT_HIP=OFF"])
     must(["cmake", FOLDER])
-    targets = [os.path.basename(test.command[0]) for test in tests() if names is None or test.name in names]
+    targets = [os.path.basename(test.command[0]) for test in tests(names or ()) if names is None or test.name in names]
     must(["cmake", "--build", FOLDER, "-j", str(jobs), "--target", *targets])
 
 
-def tests():
-    """Those of one process, which ctest runs by themselves."""
+def tests(names=()):
+    """Those of one process, which ctest runs by themselves, and those of these names."""
     listed = json.loads(must(["ctest", "--test-dir", FOLDER, "--show-only=json-v1"]))
     found = (Test(entry) for entry in listed["tests"])
-    return [test for test in found if test.labels & LABELS and test.name.count(".") == 1]
+    return [test for test in found if test.labels & LABELS and test.name.count(".") == 1 or test.name in names]
 
 
 def compilers():

@@ -131,9 +131,9 @@ class Table:
 class Bench:
     """Compiles files with bugs, and runs tests on the library that has them."""
 
-    def __init__(self):
+    def __init__(self, names=()):
         self.compilers = build.compilers()
-        self.tests = {test.name: test for test in build.tests()}
+        self.tests = {test.name: test for test in build.tests(names)}
         self.sound = os.path.join(build.FOLDER, build.LIBRARY)
         self.lock = threading.Lock()
         self.objects = {}
@@ -248,8 +248,9 @@ def summary(chosen, table, bar):
 
 def play(bugs, jobs):
     """Plays bugs that were planted by hand. Whether all were caught."""
-    build.configure(os.cpu_count(), {bug.test for bug in bugs})
-    bench, lost = Bench(), []
+    names = {bug.test for bug in bugs}
+    build.configure(os.cpu_count(), names)
+    bench, lost = Bench(names), []
 
     def one(numbered):
         number, bug = numbered

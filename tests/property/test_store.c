@@ -213,23 +213,6 @@ static void test_no_merge_hides_an_attachment(void **state)
     world_close(&w);
 }
 
-static void test_an_attachment_is_the_last_one(void **state)
-{
-    (void)state;
-    world w;
-    char head[16];
-    uint64_t bytes;
-    weft_version version = {0, 7, 0};
-    world_open(&w, 4);
-    world_fill(&w, 8);
-    assert_int_equal(weft_store_attachment(w.store, &version, head, sizeof head, &bytes), WEFT_OK);
-    assert_int_equal(bytes, 4);
-    assert_memory_equal(head, "head", 4);
-    version.number = 77;
-    assert_int_equal(weft_store_attachment(w.store, &version, head, sizeof head, &bytes), WEFT_E_MISSING);
-    world_close(&w);
-}
-
 static void test_nothing_is_overwritten(void **state)
 {
     (void)state;
@@ -498,7 +481,6 @@ int main(void)
         cmocka_unit_test(test_a_merge_may_be_damaged),
         cmocka_unit_test(test_a_tight_update_leads_forward),
         cmocka_unit_test(test_no_merge_hides_an_attachment),
-        cmocka_unit_test(test_an_attachment_is_the_last_one),
         cmocka_unit_test(test_nothing_is_overwritten),
         cmocka_unit_test(test_wrong_bases_are_refused),
         cmocka_unit_test(test_one_damage_costs_nothing),

@@ -1,6 +1,8 @@
 /* Stores with up to four damaged files, 20 of them, or 200 (WEFT_FULL): bytes flipped, files cut short, lengthened,
  * emptied, removed, or put in place of another. A version comes back bit for bit or not at all, before the store was
  * checked and after. The check names each file that is not what its name says, and every version that cannot be had. */
+#define CHAIN_FIRST 5000 /* because a store is made for each file that could be damaged */
+
 #include "tests/support/store_world.h"
 
 #include "base/mem.h"

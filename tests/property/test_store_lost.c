@@ -1,4 +1,6 @@
 /* Stores that lost a file, removed or cut short: merges lead on, with the attachment, and the check names the loss. */
+#define CHAIN_FIRST 5000 /* because a store is made for each file that could be lost */
+
 #include "tests/support/store_world.h"
 
 #define MADE 10u /* a merge leads from version 1 to 8 */

@@ -304,6 +304,11 @@ static void providers_are_found_by_name(void **state)
     assert_null(weft_provider_find("tcp;ofi_rxm"));
     assert_null(weft_provider_find(""));
     assert_null(weft_provider_find("auto"));
+    const weft_provider mine = {.name = "tcp"};
+    weft_provider_lend(&mine);
+    assert_ptr_equal(weft_provider_find("tcp"), &mine);
+    weft_provider_lend(NULL);
+    assert_ptr_equal(weft_provider_find("tcp"), weft_provider_at(0));
 }
 
 static void the_loop_is_always_listed(void **state)

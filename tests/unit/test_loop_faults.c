@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/clock_own.h"
 #include "tests/support/loop_pair.h"
 
 static void drop(void **state)
@@ -29,7 +30,7 @@ static void drop(void **state)
 static void fail_writes(void **state)
 {
     (void)state;
-    weft_loop_faults faults = {.fail_at = 9, .fail_status = WEFT_E_PROVIDER};
+    weft_loop_faults faults = {.fail_at = 9, .fail_status = WEFT_E_PROVIDER, .drop_at = 9, .corrupt_at = 9};
     pair p = pair_open(&faults);
     tally t = pair_send_spots(&p);
     assert_int_equal(t.failed, 1);
@@ -159,6 +160,58 @@ static void break_port(void **state)
     pair_close(&p);
 }
 
+/* Writes that wait when the port breaks neither land nor complete. */
+static void break_port_that_holds(void **state)
+{
+    (void)state;
+    weft_loop_faults faults = {.break_at = 6, .reorder_window = 4};
+    pair p = pair_open(&faults);
+    tally t = {.written = 0};
+    for (uint32_t spot = 0; spot < 6; spot++)
+        assert_int_equal(pair_post(&p, spot), WEFT_OK);
+    pair_drain(&p, &t);
+    assert_true(t.failed == 1 && t.written == 1 && t.arrived == 1);
+    pair_close(&p);
+}
+
+/* A millisecond for each write: they complete at once, and land one after the other. */
+static void line(void **state)
+{
+    (void)state;
+    weft_loop_faults faults = {.line_bytes_s = CHUNK * 1000};
+    pair p = pair_open(&faults);
+    tally t = {.written = 0};
+    for (uint32_t spot = 0; spot < 4; spot++)
+        assert_int_equal(pair_post(&p, spot), WEFT_OK);
+    for (uint32_t landed = 0; landed < 5; landed++, own_now += WEFT_NS_PER_MS) {
+        pair_drain(&p, &t);
+        assert_true(t.written == 4 && t.arrived == (landed < 4 ? landed : 4));
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(t.order[i], i);
+    pair_close(&p);
+}
+
+static void an_address_that_is_away(void **state)
+{
+    (void)state;
+    const weft_loop_faults away = {.away = true};
+    const weft_link_options here = {.address = "r0"}, elsewhere = {.address = "r1"};
+    weft_link *link, *other;
+    weft_port *port;
+    assert_int_equal(loop->link_open(&here, &link), WEFT_OK);
+    weft_loop_set_rail("r0", &away);
+    assert_int_equal(loop->link_here(link), WEFT_E_CONFIG);
+    assert_int_equal(loop->port_open(link, &port), WEFT_E_CONFIG);
+    assert_int_equal(loop->link_open(&here, &other), WEFT_AGAIN); /* it may come */
+    assert_int_equal(loop->link_open(&elsewhere, &other), WEFT_OK);
+    loop->link_close(other);
+    weft_loop_set_rail("r0", NULL);
+    assert_int_equal(loop->port_open(link, &port), WEFT_OK);
+    loop->port_close(port);
+    loop->link_close(link);
+}
+
 /* Sessions open links without faults of their own: these are reached by the process-wide set, at any time. */
 static void faults_for_the_process(void **state)
 {
@@ -188,9 +241,18 @@ static void faults_for_the_process(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drop),    cmocka_unit_test(fail_writes), cmocka_unit_test(refuse_posts),
-        cmocka_unit_test(corrupt), cmocka_unit_test(duplicate),   cmocka_unit_test(reorder),
-        cmocka_unit_test(stall),   cmocka_unit_test(break_port),  cmocka_unit_test(faults_for_the_process),
+        cmocka_unit_test(drop),
+        cmocka_unit_test(fail_writes),
+        cmocka_unit_test(refuse_posts),
+        cmocka_unit_test(corrupt),
+        cmocka_unit_test(duplicate),
+        cmocka_unit_test(reorder),
+        cmocka_unit_test(stall),
+        cmocka_unit_test(break_port),
+        cmocka_unit_test(faults_for_the_process),
+        cmocka_unit_test(break_port_that_holds),
+        cmocka_unit_test(an_address_that_is_away),
+        cmocka_unit_test_setup_teardown(line, set_clock, give_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

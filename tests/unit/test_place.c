@@ -1,5 +1,6 @@
 /* The places of devices, read from a made-up sysfs: two sockets, a switch with a NIC and an accelerator below it, RDMA
  * devices of two kinds. */
+#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "providers/interface.h"
 #include "providers/place.h"
 
 #define NIC_NEAR "0000:17:00.0" /* below the switch of GPU_NEAR */
@@ -87,6 +89,7 @@ static int make(void **state)
     file("/sys/class/infiniband/mlx5_0/ports/1/gids", "1", "0000:0000:0000:0000:0000:0000:0000:0000");
     file("/sys/class/infiniband/mlx5_0/ports/1/gids", "2", "0000:0000:0000:0000:0000:ffff:0a01:0005");
     file("/sys/class/infiniband/mlx5_1/ports/1/gids", "0", "fe80:0000:0000:0000:ba59:9fff:fe00:0002");
+    file("/sys/class/infiniband/mlx5_1/ports/1/gids", "1", "febf:0000:0000:0000:ba59:9fff:fe00:0002");
     folder("/sys/class/infiniband/rdmap16s27/device");
     lead("/sys/class/infiniband/rdmap16s27/device/driver", "/sys/bus/pci/drivers/efa");
     return 0;
@@ -180,6 +183,22 @@ static void gids_that_others_can_reach_are_counted(void **state)
     assert_true(weft_place_pin_limit() > 0);
 }
 
+static void addresses_that_others_can_reach_have_a_text(void **state)
+{
+    static const char *const texts[] = {"fd00:1::5", "fe80::1", "febf::1", "::1"};
+    char numeric[WEFT_INTERFACE_TEXT];
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_int_equal(inet_pton(AF_INET6, texts[i], &v6.sin6_addr), 1);
+        const bool reached = weft_interface_text((const struct sockaddr *)&v6, numeric);
+        assert_true(reached == (texts[i][1] != 'e') && (!reached || strcmp(numeric, texts[i]) == 0));
+    }
+    assert_false(weft_interface_text(NULL, numeric));
+    v6.sin6_family = AF_UNIX;
+    assert_false(weft_interface_text((const struct sockaddr *)&v6, numeric));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -189,6 +208,7 @@ int main(void)
         cmocka_unit_test(accelerators_come_in_the_order_of_their_addresses),
         cmocka_unit_test(rdma_devices_are_told_by_their_driver),
         cmocka_unit_test(gids_that_others_can_reach_are_counted),
+        cmocka_unit_test(addresses_that_others_can_reach_have_a_text),
     };
     return cmocka_run_group_tests(tests, make, unmake);
 }

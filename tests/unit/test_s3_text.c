@@ -2,12 +2,17 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "store/s3.h"
+#include "store/s3_login.h"
 
 static void names_in_urls(void **state)
 {
@@ -117,6 +122,138 @@ static void answers_that_share_a_line_have_time(void **state)
     assert_true(is_late(21 + 5 * 32, 32, 32));
 }
 
+/* ---- an answer */
+
+static bool takes(weft_s3_answer *answer, const char *text)
+{
+    char copy[64];
+    snprintf(copy, sizeof copy, "%s", text);
+    return weft_s3_body_take_bounded(copy, 1, strlen(copy), answer) == strlen(copy);
+}
+
+static void header(weft_s3_answer *answer, const char *line)
+{
+    char copy[128];
+    snprintf(copy, sizeof copy, "%s\r\n", line);
+    assert_int_equal(weft_s3_header_take(copy, 1, strlen(copy), answer), strlen(copy));
+}
+
+/* What is to come is bounded, and so is what comes where a range was asked for and the server knows none. */
+static void answers_have_an_end(void **state)
+{
+    (void)state;
+    const weft_s3_request part = {.method = "GET", .most = 6, .range = "0-5"};
+    weft_s3_answer answer = {0};
+    weft_s3_answer_begin(&answer, &part);
+    answer.most = part.most; /* without the text of an error */
+    assert_true(takes(&answer, "abc") && takes(&answer, "def"));
+    assert_false(takes(&answer, "g"));
+    assert_true(answer.over && answer.bytes == 6);
+    weft_s3_answer_begin(&answer, &part);
+    header(&answer, "HTTP/1.1 200 OK");
+    header(&answer, "Content-Length: 99999999999999");
+    assert_true(answer.most == UINT64_C(1) << 30);
+    header(&answer, "content-length: 4");
+    assert_true(takes(&answer, "abcd") && !takes(&answer, "e"));
+    header(&answer, "HTTP/1.1 206 Partial Content");
+    header(&answer, "Content-Range: bytes 0-5/1234");
+    header(&answer, "ETag:  \"mark\"");
+    assert_true(answer.code == 206 && answer.total == 1234);
+    assert_string_equal(answer.etag, "\"mark\"");
+    weft_s3_answer_begin(&answer, &part); /* asked again: nothing of the answer before */
+    assert_true(!answer.code && !answer.total && !answer.bytes && !answer.etag[0] && !answer.over);
+    weft_mem_give(answer.body);
+}
+
+/* A portal's page is no listing, and half a listing is cut. */
+static void answers_are_what_was_asked_for(void **state)
+{
+    static const struct {
+        const char *root, *text;
+        long code;
+        bool whole, cut;
+    } rows[] = {
+        {"List", "<List><Key>a</Key></List>", 200, true, false},
+        {"List", "<List><Key>a</Key>", 200, false, true},
+        {"List", "<html>log in</html>", 200, false, false},
+        {"List", "", 200, false, false},
+        {"List", "<Error/>", 404, true, false},
+        {NULL, "bits", 200, true, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const weft_s3_request request = {.method = "GET", .most = 64, .root = rows[i].root};
+        weft_s3_answer answer = {0};
+        weft_s3_answer_begin(&answer, &request);
+        assert_true(takes(&answer, rows[i].text));
+        answer.code = rows[i].code;
+        assert_true(weft_s3_answer_is_whole(&answer) == rows[i].whole && weft_s3_answer_is_cut(&answer) == rows[i].cut);
+        weft_mem_give(answer.body);
+    }
+}
+
+/* ---- settings */
+
+#ifndef WEFT_NO_S3
+static void file_write(char path[300], const char *name, const char *text)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(path, 300, "%s/weft-profile-%d-%s", base ? base : "/tmp", (int)getpid(), name);
+    FILE *file = fopen(path, "we");
+    assert_true(file && fputs(text, file) >= 0);
+    fclose(file);
+}
+
+/* The credentials' file comes before the configuration's, and a variable before both. */
+static void settings_come_from_the_first_that_has_one(void **state)
+{
+    static const char *const keys[][3] = {
+        {"default", "region", "north"}, {"default", "aws_access_key_id", "ID"},
+        {"other", "region", "south"},   {"other", "aws_access_key_id", NULL},
+        {"default", "commented", NULL}, {"default", "nested", NULL},
+        {"none", "region", NULL},       {"oth", "region", NULL},
+        {"other", "thirds", NULL},
+    };
+    char credentials[300], config[300], out[64];
+    bool named;
+    (void)state;
+    file_write(credentials, "credentials", "[default]\naws_access_key_id = ID \n#commented = 1\nempty =\n");
+    file_write(config, "config",
+               "[default]\nregion=north\naws_access_key_id = LATER\nempty = full\ns3 =\n  nested = 1\n"
+               "[profile other]\nregion = south\n[ profile  third ]\nregion = west\nthirds = 1\n");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", credentials, 1);
+    setenv("AWS_CONFIG_FILE", config, 1);
+    unsetenv("AWS_DEFAULT_PROFILE");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        setenv("AWS_PROFILE", keys[i][0], 1);
+        const bool found = weft_s3_profile_get(keys[i][1], out, sizeof out);
+        if (found != (keys[i][2] != NULL) || (found && strcmp(out, keys[i][2]) != 0))
+            fail_msg("%s of %s is %s", keys[i][1], keys[i][0], found ? out : "not there");
+    }
+    setenv("AWS_PROFILE", "third", 1);
+    assert_true(weft_s3_profile_get("region", out, sizeof out));
+    assert_string_equal(weft_s3_profile_name(&named), "third");
+    assert_true(named);
+    setenv("AWS_PROFILE", "", 1);
+    assert_string_equal(weft_s3_profile_name(&named), "default");
+    assert_false(named);
+    assert_true(weft_s3_profile_get("empty", out, sizeof out));
+    assert_string_equal(out, "full"); /* what has no value is not there */
+    setenv("WEFT_FIRST", "", 1);
+    setenv("WEFT_SECOND", "second", 1);
+    assert_true(weft_s3_setting("WEFT_FIRST", "WEFT_SECOND", "region", "own", out, sizeof out));
+    assert_string_equal(out, "second");
+    assert_true(weft_s3_setting("WEFT_FIRST", NULL, "region", "own", out, sizeof out));
+    assert_string_equal(out, "north");
+    assert_true(weft_s3_setting("WEFT_FIRST", NULL, NULL, "own", out, sizeof out));
+    assert_string_equal(out, "own");
+    assert_false(weft_s3_setting("WEFT_SECOND", NULL, NULL, "own", out, 6)); /* no room for its end */
+    unlink(credentials);
+    unlink(config);
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +262,11 @@ int main(void)
         cmocka_unit_test(elements),
         cmocka_unit_test(times),
         cmocka_unit_test(answers_that_share_a_line_have_time),
+        cmocka_unit_test(answers_have_an_end),
+        cmocka_unit_test(answers_are_what_was_asked_for),
+#ifndef WEFT_NO_S3
+        cmocka_unit_test(settings_come_from_the_first_that_has_one),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -345,6 +345,41 @@ static void a_server_is_listed_once_a_second(void **state)
     }
 }
 
+static bool signal_comes(void *user, uint32_t ms)
+{
+    (void)user;
+    time_ns += ms * WEFT_NS_PER_MS / 2;
+    return false;
+}
+
+static void a_signal_ends_a_wait(void **state)
+{
+    const weft_store_port server = {.list = list_counted, .wait = signal_comes};
+    (void)state;
+    store->port = &server;
+    weft_clock_own = &own_clock;
+    store->look_ns = time_ns + 1000 * WEFT_NS_PER_MS;
+    listed = 0;
+    assert_int_equal(weft_store_wait(store, HOUR_MS), WEFT_AGAIN);
+    assert_int_equal(listed, 0); /* the first pause was the last */
+}
+
+/* Half a walk shows half of the folders, so nothing is known of the rest. */
+static void after_a_walk_that_failed_a_walk_is_due(void **state)
+{
+    char link[400];
+    weft_store_items items = {0};
+    (void)state;
+    snprintf(link, sizeof link, "%s/0000000000000007", path);
+    assert_int_equal(symlink("/nowhere/at/all", link), 0);
+    port->watch(place);
+    assert_int_equal(port->list(place, &items), WEFT_E_FILE);
+    assert_true(port->stirred(place));
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(files_there(), 0);
+    assert_false(port->stirred(place));
+}
+
 static weft_status open_fails(void *user, const char *name, weft_update_file **update)
 {
     (void)user;
@@ -382,6 +417,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_grows_is_walked_until_it_rests, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_is_listed_once_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(a_look_that_failed_is_made_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_signal_ends_a_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(after_a_walk_that_failed_a_walk_is_due, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

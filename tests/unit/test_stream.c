@@ -25,7 +25,7 @@ static const weft_provider *const stream = &weft_provider_stream;
 typedef struct line {
     weft_pipe pipe;
     uint64_t most;
-    bool has_more;
+    bool has_more, cut;
 } line;
 
 static weft_status settle(ssize_t part, uint64_t *moved)
@@ -43,7 +43,10 @@ static weft_status line_read(weft_pipe *pipe, void *data, uint64_t bytes, uint64
 static weft_status line_write(weft_pipe *pipe, const void *data, uint64_t bytes, uint64_t *moved)
 {
     const uint64_t most = ((line *)pipe)->most;
-    return settle(send(pipe->fd, data, bytes < most ? bytes : most, MSG_DONTWAIT | MSG_NOSIGNAL), moved);
+    *moved = 0;
+    return ((line *)pipe)->cut
+               ? WEFT_E_PEER_LOST
+               : settle(send(pipe->fd, data, bytes < most ? bytes : most, MSG_DONTWAIT | MSG_NOSIGNAL), moved);
 }
 
 static bool line_has_more(const weft_pipe *pipe)
@@ -96,7 +99,7 @@ static void open_ends(ends *e, uint64_t most)
     join(e->rx, e->tx);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     for (int i = 0; i < 2; i++)
-        e->lines[i] = (line){{&calls, fd[i]}, most, false};
+        e->lines[i] = (line){{&calls, fd[i]}, most, false, false};
 }
 
 static void pipe_ends(ends *e)
@@ -147,6 +150,7 @@ static void all_bytes_land_once(uint64_t most)
         }
     }
     close_ends(&e);
+    assert_true(e.lines[0].pipe.fd == -1 && e.lines[1].pipe.fd == -1); /* closed with its port */
 }
 
 static void every_byte_lands(void **state)
@@ -247,6 +251,36 @@ static void a_closed_line_ends_both(void **state)
     close_ends(&e);
 }
 
+/* What left before the end is told first, and no more is taken than there is room for. */
+static void writes_that_left_are_told_before_the_end(void **state)
+{
+    (void)state;
+    ends e;
+    weft_completion list[8];
+    const uint8_t byte = 1;
+    open_ends(&e, 64);
+    pipe_ends(&e);
+    assert_int_equal(stream->poll(e.tx, list, 8), 0); /* gives the port its part of a turn */
+    for (uint32_t i = 0; i < 5; i++) {
+        const weft_write write = write_of(&byte, 1, 0, i);
+        e.lines[0].cut = i == 3;
+        assert_int_equal(stream->write(e.tx, &write), i < 4 ? WEFT_OK : WEFT_E_PEER_LOST);
+    }
+    assert_int_equal(stream->poll(e.tx, list, 8), 4);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(list[i].kind == WEFT_COMPLETION_WRITTEN && list[i].cookie == 7000 + i);
+    assert_int_equal(list[3].kind, WEFT_COMPLETION_FAILED);
+    close_ends(&e);
+    open_ends(&e, 64);
+    pipe_ends(&e);
+    assert_int_equal(stream->poll(e.tx, list, 8), 0); /* gives the port its part of a turn */
+    for (uint32_t i = 0; i < 5; i++) {
+        const weft_write write = write_of(&byte, 1, 0, i);
+        assert_int_equal(stream->write(e.tx, &write), i < 4 ? WEFT_OK : WEFT_AGAIN);
+    }
+    close_ends(&e);
+}
+
 /* Sends a head to the receiving port, or to the one that only writes. */
 static void head_ends(const uint8_t head[WEFT_PIPE_HEAD], bool to_sender)
 {
@@ -314,6 +348,12 @@ static void misuse_is_refused(void **state)
     assert_int_equal(stream->port_connect(e.tx, address, 7), WEFT_E_PROTOCOL);
     pipe_ends(&e);
     close_ends(&e);
+    const weft_link_options most = {.chunk_bytes = UINT64_MAX, .depth = UINT32_MAX};
+    weft_link_facts facts;
+    assert_int_equal(stream->link_open(&most, &e.link), WEFT_OK);
+    stream->link_facts(e.link, &facts);
+    assert_true(facts.chunk_bytes == UINT64_C(1) << 30 && facts.depth == 1024);
+    stream->link_close(e.link);
 }
 
 static void other_providers_take_no_pipe(void **state)
@@ -498,11 +538,17 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_lands),        cmocka_unit_test(a_port_without_its_pipe_takes_nothing),
-        cmocka_unit_test(a_full_line_wakes),       cmocka_unit_test(what_a_seal_has_keeps_awake),
-        cmocka_unit_test(a_closed_line_ends_both), cmocka_unit_test(wrong_heads_end_a_port),
-        cmocka_unit_test(misuse_is_refused),       cmocka_unit_test(other_providers_take_no_pipe),
-        cmocka_unit_test(a_head_has_its_bytes),    cmocka_unit_test(a_message_waits_for_one_turn),
+        cmocka_unit_test(every_byte_lands),
+        cmocka_unit_test(a_port_without_its_pipe_takes_nothing),
+        cmocka_unit_test(a_full_line_wakes),
+        cmocka_unit_test(what_a_seal_has_keeps_awake),
+        cmocka_unit_test(a_closed_line_ends_both),
+        cmocka_unit_test(writes_that_left_are_told_before_the_end),
+        cmocka_unit_test(wrong_heads_end_a_port),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(other_providers_take_no_pipe),
+        cmocka_unit_test(a_head_has_its_bytes),
+        cmocka_unit_test(a_message_waits_for_one_turn),
         cmocka_unit_test(a_turn_is_the_busy_ones),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
