@@ -1,4 +1,5 @@
-/* How often a name may bring a view that nobody had, which takes long to be made. */
+/* Views that peers take: their places and roots, and how often a name may bring one that nobody had, which takes long
+ * to be made. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +8,11 @@
 
 #include <cmocka.h>
 
-#include "peer/peer_view.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "peer/peer.h"
 #include "tests/support/clock_own.h"
+#include "tests/support/sim.h"
 
 static bool hurries(weft_peer_views *views, uint32_t name)
 {
@@ -53,12 +57,45 @@ static void a_dear_one(void **state)
     assert_false(hurries(&views, 1));
 }
 
+/* A view takes the place of one that no peer takes, and of no other. */
+static void places(void **state)
+{
+    const bool wanted[64] = {true};
+    weft_wire_hello hello = {.name = "rank-1"};
+    weft_peer_view *view;
+    sim *s = sim_open(FLEET_SMALL, 0, 1);
+    (void)state;
+    sim_cut(s);
+    sim_start_trainer(s);
+    weft_publisher *publisher = &s->trainer.session->trainer->publisher;
+    assert_int_equal(weft_view_keys_of(wanted, publisher->session->division.cells.key_count, &hello.keys), WEFT_OK);
+    for (uint32_t i = 0; i < WEFT_PEER_VIEWS; i++) {
+        publisher->views.list[i] = weft_mem_take(1, sizeof *view);
+        publisher->views.list[i]->peers = 1;
+    }
+    assert_int_equal(weft_peer_view_find(publisher, &hello, &view), WEFT_E_REFUSED);
+    publisher->views.list[7]->peers = 0;
+    assert_int_equal(weft_peer_view_find(publisher, &hello, &view), WEFT_OK);
+    assert_ptr_equal(publisher->views.list[7], view);
+    sim_close(s);
+}
+
+/* Of a version whose root over the keys is not known the root stays. */
+static void roots(void **state)
+{
+    static const uint64_t named[] = {9, 50, 60, 9}; /* from order 4 on */
+    static const weft_peer_view view = {.oldest = 5, .newest = 6, .roots = {1, 1, 1, 1, 40, 50, 60, 70}};
+    (void)state;
+    for (uint64_t order = 4; order < 8; order++)
+        assert_int_equal(weft_peer_view_version(&view, &(weft_version){1, 2, 9}, order).root, named[order - 4]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_a_second),
-        cmocka_unit_test(each_name_its_first),
-        cmocka_unit_test(a_dear_one),
+        cmocka_unit_test(one_a_second), cmocka_unit_test(each_name_its_first),
+        cmocka_unit_test(a_dear_one),   cmocka_unit_test(roots),
+        cmocka_unit_test(places), /* has the simulation's clock */
     };
     return cmocka_run_group_tests(tests, set_clock, give_clock);
 }
