@@ -165,11 +165,6 @@ foreach(kind unit property fault golden integration)
             weft_cmocka_test(${kind} ${source})
             target_link_options(test_fault_${name} PRIVATE LINKER:--wrap=write,--wrap=fsync,--wrap=mkdir
                 LINKER:--wrap=renameat2,--wrap=unlink)
-        elseif(source MATCHES "sources_torn\\.c$")
-            if(NOT WEFT_ROOMS_SHARED)
-                weft_cmocka_test(${kind} ${source})
-                target_link_options(test_fault_session_sources_torn PRIVATE LINKER:--wrap=weft_stage_commit)
-            endif()
         elseif(source MATCHES "store_watch\\.c$")
             weft_cmocka_test(${kind} ${source})
             target_link_options(test_unit_store_watch PRIVATE LINKER:--wrap=opendir,--wrap=fstatfs,--wrap=statx

@@ -1,33 +1,11 @@
 /* A relay of several sources: it serves the ranks behind it with what each source sends, from a port for each. Each
  * source sends one copy for the relay and for those of its view, and a rank goes on by itself when the relay is gone.
  */
-#include "tests/support/source_world.h"
+#include "tests/support/source_rank.h"
 
 #include <string.h>
 
-#include "joint/joint.h"
 #include "peer/peer.h"
-
-#define MOST 6000u /* rounds until something that must happen has happened */
-
-static source_world w;
-
-static void turns(source_world *world)
-{
-    world->rounds++;
-    for (unsigned i = 0; i < world->source_count; i++)
-        if (world->sources[i].session)
-            source_step(world, world->sources[i].session);
-    for (unsigned i = 0; i < world->rank_count; i++)
-        if (world->ranks[i].session && !world->ranks[i].blocked)
-            source_step(world, world->ranks[i].session);
-}
-
-static void round_of(void)
-{
-    w.now_ns += WEFT_NS_PER_MS;
-    turns(&w);
-}
 
 static int begin(unsigned relays)
 {
@@ -51,13 +29,6 @@ static int setup_chain(void **state)
 {
     (void)state;
     return begin(2);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    source_world_close(&w);
-    return 0;
 }
 
 /* Takes the whole model, or a view that is drawn. */
@@ -270,13 +241,13 @@ static void ports_that_do_not_go_so_far_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_copy_of_each_source, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_copy_by_two_relays, setup_chain, teardown),
-        cmocka_unit_test_setup_teardown(a_wish_stirs_the_relay_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(snapshots_come_through, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_relay_that_dies_leaves_its_ranks_to_the_sources, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_source_that_comes_back_is_joined_through_the_relay, setup, teardown),
-        cmocka_unit_test_setup_teardown(ports_that_do_not_go_so_far_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_copy_of_each_source, setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(one_copy_by_two_relays, setup_chain, rank_teardown),
+        cmocka_unit_test_setup_teardown(a_wish_stirs_the_relay_alone, setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(snapshots_come_through, setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(a_relay_that_dies_leaves_its_ranks_to_the_sources, setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(a_source_that_comes_back_is_joined_through_the_relay, setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(ports_that_do_not_go_so_far_are_refused, setup, rank_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

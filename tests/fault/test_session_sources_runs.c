@@ -1,81 +1,9 @@
 /* Sources of two runs: an operator starts one of them again with another run. Nothing is staged, offered or taken then,
  * what is held is served, and one line names both. */
-#include "tests/support/source_world.h"
+#include "tests/support/source_rank.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST 4000u /* rounds until something that must happen has happened */
-
-static source_world w;
-
-static void turns(source_world *world)
-{
-    world->rounds++;
-    for (unsigned i = 0; i < world->source_count; i++)
-        if (world->sources[i].session)
-            source_step(world, world->sources[i].session);
-    if (world->ranks[0].session && !world->ranks[0].blocked)
-        source_step(world, world->ranks[0].session);
-}
-
-static void round_of(void)
-{
-    w.now_ns += WEFT_NS_PER_MS;
-    turns(&w);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    source_world_open(&w, 7);
-    w.turn = turns;
-    source_run_whole(&w, 3, 5);
-    w.rank_count = 1;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    source_heard = NULL;
-    source_world_close(&w);
-    return 0;
-}
-
-static weft_session *rank_session(void)
-{
-    return w.ranks[0].session;
-}
-
-static uint64_t held_number(void)
-{
-    weft_version held;
-    return weft_held(rank_session(), &held) == WEFT_OK ? held.number : UINT64_MAX;
-}
-
-static void commit(uint64_t number)
-{
-    w.ranks[0].blocked = true;
-    source_must(&w, weft_commit(rank_session(), number, NULL, 0, NULL), "commit");
-    w.ranks[0].blocked = false;
-}
-
-/* Commits what comes until the weights are the version. */
-static void come_to(uint64_t number)
-{
-    weft_version held = {0, 0, 0};
-    for (unsigned i = 0; i < MOST && (held.run != w.run || held.number != number); i++) {
-        weft_staged_info info = {.size = sizeof info};
-        round_of();
-        if (weft_staged(rank_session(), 0, &info) == WEFT_OK)
-            commit(info.target.number);
-        if (weft_held(rank_session(), &held) != WEFT_OK)
-            held = (weft_version){0, 0, 0};
-    }
-    assert_true(held.run == w.run && held.number == number);
-    source_check(&w, &w.ranks[0]);
-}
 
 static unsigned apart_lines;
 
@@ -181,11 +109,11 @@ static void all_begin_another_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(another_run_with_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_run_with_other_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_run_beside_an_image, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_run_for_an_empty_rank, setup, teardown),
-        cmocka_unit_test_setup_teardown(all_begin_another_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_run_with_the_same_bits, rank_setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(another_run_with_other_bits, rank_setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(another_run_beside_an_image, rank_setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(another_run_for_an_empty_rank, rank_setup, rank_teardown),
+        cmocka_unit_test_setup_teardown(all_begin_another_run, rank_setup, rank_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

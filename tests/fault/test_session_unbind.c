@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "tests/support/source_world.h"
+#include "tests/support/source_rank.h"
 
 /* ---- memory that can be taken from under weft */
 
@@ -242,66 +242,24 @@ static void a_trainer_is_closed_while_its_weights_are_away(void **state)
 
 /* ---- of several sources */
 
-static source_world w;
-
-static void round_of(source_world *world)
-{
-    for (unsigned i = 0; i < world->source_count; i++)
-        if (world->sources[i].session)
-            source_step(world, world->sources[i].session);
-    if (!world->ranks[0].blocked) /* its own commit makes its steps */
-        source_step(world, world->ranks[0].session);
-}
-
-static void follow_to(uint64_t number)
-{
-    weft_version held = {0};
-    for (unsigned i = 0; i < 4000 && held.number != number; i++) {
-        weft_staged_info info = {.size = sizeof info};
-        w.now_ns += WEFT_NS_PER_MS;
-        round_of(&w);
-        w.ranks[0].blocked = weft_staged(w.ranks[0].session, 0, &info) == WEFT_OK;
-        if (w.ranks[0].blocked)
-            weft_commit(w.ranks[0].session, info.target.number, NULL, 0, NULL);
-        w.ranks[0].blocked = false;
-        weft_held(w.ranks[0].session, &held);
-    }
-    assert_int_equal(held.number, number);
-    source_check(&w, &w.ranks[0]);
-}
-
-static void publish(uint32_t per_mille)
-{
-    source_publish(&w, per_mille);
-    for (unsigned i = 0; i < w.source_count; i++)
-        source_go_to(&w, &w.sources[i], w.newest);
-}
-
 static void a_rank_of_several_sources(void **state)
 {
-    (void)state;
-    source_world_open(&w, 3);
-    w.turn = round_of;
-    source_run_begin(&w, 3, 5);
-    w.rank_count = 1;
-    source_rank_join(&w, 0, NULL, w.dense);
+    rank_setup(state);
+    join_same(false);
     for (uint64_t number = 6; number < 10; number += 2) {
-        publish(100);
-        follow_to(number);
-        assert_int_equal(weft_unbind(w.ranks[0].session), WEFT_OK);
-        publish(30);
-        for (int i = 0; i < 100; i++) {
-            w.now_ns += WEFT_NS_PER_MS;
-            round_of(&w);
-        }
+        publish_all(100);
+        come_to(number);
+        assert_int_equal(weft_unbind(rank_session()), WEFT_OK);
+        publish_all(30);
+        rounds_of(100);
         source_check(&w, &w.ranks[0]); /* as it was */
         uint8_t *old = w.ranks[0].has.dense;
         part_move(&w, &w.ranks[0].has);
         free(old);
-        part_bind(&w, &w.ranks[0].has, w.ranks[0].session, number == 6 ? 0 : WEFT_BIND_EMPTY);
-        follow_to(number + 1);
+        part_bind(&w, &w.ranks[0].has, rank_session(), number == 6 ? 0 : WEFT_BIND_EMPTY);
+        come_to(number + 1);
     }
-    source_world_close(&w);
+    rank_teardown(state);
 }
 
 int main(void)
