@@ -2,7 +2,9 @@
 #include <dirent.h>
 #include <time.h>
 
+#include "peer/peer.h"
 #include "tests/support/fleet_stored.h"
+#include "trainer/recorder.h"
 
 /* ---- what the store has */
 
@@ -147,7 +149,22 @@ static int setup_small_journal(void **state)
     return 0;
 }
 
-/* The disk fails for so long that the journal gives versions up. The last one is in the store all the same. */
+static weft_recorder *recorder_of(const fleet *f)
+{
+    return f->trainer.session->trainer->publisher.recorder;
+}
+
+/* Nothing is tried before that time. */
+static void rest_until(fleet *f, uint64_t ns)
+{
+    pthread_mutex_lock(&f->trainer.session->lock);
+    recorder_of(f)->retry_ns = ns;
+    weft_recorder_hear(recorder_of(f));
+    pthread_mutex_unlock(&f->trainer.session->lock);
+}
+
+/* The disk fails for so long that the journal gives versions up, which are counted. The last one is in the store all
+ * the same. */
 static void the_journal_does_not_wait(void **state)
 {
     fleet *f = *state;
@@ -158,6 +175,14 @@ static void the_journal_does_not_wait(void **state)
         fleet_publish(f, 1000);
     disk_fails(false);
     fleet_publish(f, 1000);
+    rest_until(f, 0);
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    weft_stats_info stats;
+    do {
+        fleet_sleep_ms(2);
+        stats = fleet_stats(f->trainer.session);
+    } while (stats.recorded + stats.unrecorded < 14 && fleet_now_ms() < end);
+    assert_true(stats.recorded + stats.unrecorded == 14 && stats.unrecorded > 0);
     fleet_stop_trainer(f);
     has_all(f, f->history_count - 1);
     assert_int_equal(anchors_of(f), 2);
@@ -192,6 +217,40 @@ static void tight_updates_are_beside_the_others(void **state)
     }
     assert_int_equal(at.store->count, 11);
     image_close(&at);
+}
+
+/* A file whose bits have another digest than the version is not written, and that is told. */
+static void wrong_bits_are_not_written(void **state)
+{
+    static const struct {
+        const char *extra;
+        uint64_t number;
+        weft_store_kind kind;
+    } rows[] = {{NULL, 64, WEFT_STORE_ANCHOR}, {"trainer.store_level=tight", 1, WEFT_STORE_TIGHT}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fleet *f = open_stored(FLEET_TILES, rows[i].extra);
+        image at;
+        fleet_start_trainer(f, NULL);
+        wait_recorded(f, 1);
+        rest_until(f, UINT64_MAX);
+        f->newest = rows[i].number - 1;
+        f->dense[0] ^= 1; /* an element that changes, because of the others an update says nothing */
+        fleet_publish_dense(f, NULL);
+        const weft_run *bits = f->trainer.session->trainer->publisher.shadow.binding.runs;
+        while (!bits->data || !bits->count)
+            bits++;
+        *(uint8_t *)bits->data ^= 1;
+        rest_until(f, 0);
+        wait_recorded(f, 2);
+        fleet_stop_trainer(f);
+        image_open(f, &at);
+        const uint64_t index = weft_store_find(at.store, 0, rows[i].number);
+        assert_true(weft_store_has(&at.store->versions[index], WEFT_STORE_UPDATE));
+        assert_false(weft_store_has(&at.store->versions[index], rows[i].kind));
+        image_close(&at);
+        teardown((void **)&f);
+    }
 }
 
 static void a_run_is_not_mixed(void **state)
@@ -240,6 +299,15 @@ static void two_lives_of_a_run(void **state)
     assert_int_not_equal(weft_store_find(at.store, run, 2), WEFT_STORE_NONE);
     session = life_begin(f, &at, run, zeroth);
     bits_publish(session, &at, 1, zeroth);
+    const weft_recorder *recorder = session->trainer->publisher.recorder;
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    for (bool broken = false; !broken && fleet_now_ms() < end;) {
+        pthread_mutex_lock(&session->lock);
+        broken = recorder->broken;
+        pthread_mutex_unlock(&session->lock);
+        fleet_sleep_ms(2);
+    }
+    assert_true(fleet_now_ms() < end);
     bits_publish(session, &at, 3, first);
     assert_int_equal(weft_close(session), WEFT_OK);
     assert_int_equal(weft_store_refresh(at.store), WEFT_OK);
@@ -303,6 +371,7 @@ int main(void)
         TEST(an_anchor_closes_a_gap),
         cmocka_unit_test_setup_teardown(the_journal_does_not_wait, setup_small_journal, teardown),
         cmocka_unit_test_setup_teardown(tight_updates_are_beside_the_others, setup_tight, teardown),
+        cmocka_unit_test(wrong_bits_are_not_written),
         TEST(a_run_is_not_mixed),
         TEST(two_lives_of_a_run),
         TEST(a_drawn_run_is_later),
