@@ -95,6 +95,9 @@ static void keeps(void)
     CHECK(take(LIMIT) == WEFT_DESCRIPTORS_KEPT, "not as many as were kept");
     look();
     CHECK(weft_descriptors_now().kept == 0, "taken back where there are none");
+    give(3);
+    look();
+    CHECK(weft_descriptors_now().kept == 0 && take(3) == 3, "some of the last that are free are taken back");
     give_highest(WEFT_DESCRIPTORS_KEPT + 3);
     look();
     CHECK(weft_descriptors_now().kept == 0, "the last that are free are taken back");
