@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "tests/support/merge_world.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -385,14 +386,118 @@ static void frames_beyond_their_runs_are_refused(void **state)
     world_close(&w);
 }
 
+/* A source that goes back to units which were merged already. */
+static void frames_of_units_before_are_refused(void **state)
+{
+    (void)state;
+    uint64_t seed = 4;
+    merge_world w;
+    update_frames swapped = {.level = WEFT_LEVEL_FAST}, merged;
+    world_open(&w, &seed, WEFT_I8, many, 6);
+    weft_merger merger = merger_of(&w);
+    world_step(&w, &seed, 500);
+    update_frames update = world_encode(&w, 0, 1, WEFT_LEVEL_FAST, 0);
+    const uint64_t first = weft_frame_measure(update.data, update.bytes);
+    frames_put(&swapped, update.data + first, update.bytes - first);
+    frames_put(&swapped, update.data, first);
+    assert_int_equal(world_merge(&w, &merger, &swapped, 1, &merged), WEFT_E_CORRUPT);
+    assert_non_null(strstr(weft_last_error(), "unit 0 and 0 more: not in its place"));
+    frames_free(&swapped);
+    frames_free(&update);
+    weft_merger_close(&merger);
+    world_close(&w);
+}
+
+/* ---- a pass that ends early */
+
+static uint32_t emits_left, moves_left;
+static uint64_t told;
+
+static weft_status emit(void *user, const uint8_t *frames, uint64_t bytes)
+{
+    return emits_left-- ? frames_merged(user, frames, bytes) : weft_fail(WEFT_E_STATE, "emit");
+}
+
+static weft_status moved(void *user, uint64_t unit)
+{
+    (void)user;
+    assert_true(unit > told);
+    told = unit;
+    return moves_left-- ? WEFT_OK : weft_fail(WEFT_E_STATE, "moved");
+}
+
+/* The bytes of an update's frames of units below `unit`, and the unit of the frame after them. */
+static uint64_t bytes_below(const update_frames *update, uint64_t unit, uint64_t *next)
+{
+    uint64_t at = 0;
+    *next = UINT64_MAX;
+    for (; at < update->bytes && *next == UINT64_MAX; at += weft_frame_measure(update->data + at, update->bytes - at)) {
+        *next = pair_get(update->data + at, 0, 4);
+        if (*next >= unit)
+            return at;
+        *next = UINT64_MAX;
+    }
+    return at;
+}
+
+/* Wherever a pass ends, another goes on from its end, and both together are the whole. */
+static void a_pass_goes_on_where_one_ended(void **state)
+{
+    (void)state;
+    uint64_t seed = 6, next = 0, frames = 0;
+    merge_world w;
+    world_open(&w, &seed, WEFT_I8, many, 6);
+    weft_merger merger = merger_of(&w);
+    world_step(&w, &seed, 10000);
+    update_frames update = world_encode(&w, 0, 1, WEFT_LEVEL_FAST, 0);
+    for (uint64_t unit = 0; bytes_below(&update, unit, &next) < update.bytes; unit = next + 1)
+        frames++;
+    const uint32_t units = (uint32_t)w.layout->unit_count;
+    const weft_merge_source source = {&update, frames_next, WEFT_LEVEL_FAST, 0, 0};
+    assert_true(frames > 3);
+    for (uint32_t at = 0; at < frames + units; at++) {
+        update_frames made = {.level = WEFT_LEVEL_FAST};
+        weft_merge_pass pass = {.sources = &source, .count = 1, .level = WEFT_LEVEL_FAST, .emit = emit, .user = &made};
+        pass.moved = moved;
+        emits_left = at < frames ? at : UINT32_MAX;
+        moves_left = at < frames ? UINT32_MAX : at - (uint32_t)frames;
+        update.at = told = 0;
+        assert_int_equal(weft_merger_run(&merger, &pass), WEFT_E_STATE);
+        assert_string_equal(weft_last_error(), at < frames ? "emit" : "moved");
+        assert_int_equal(pass.end, told);
+        update.at = bytes_below(&update, pass.end, &next);
+        assert_int_equal(made.bytes, update.at);
+        assert_true(at < frames ? pass.end == next : pass.end == at - frames + 1);
+        emits_left = moves_left = UINT32_MAX;
+        pass.unit = pass.end;
+        pair_must(weft_merger_run(&merger, &pass), "merge");
+        assert_int_equal(pass.end, units);
+        if (at == 0) /* all was left to the second */
+            assert_int_equal(pass.changed, update.changed);
+        assert_int_equal(made.bytes, update.bytes);
+        assert_memory_equal(made.data, update.data, update.bytes);
+        frames_free(&made);
+    }
+    frames_free(&update);
+    weft_merger_close(&merger);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_become_the_direct_update), cmocka_unit_test(everything_changes),
-        cmocka_unit_test(a_way_back_is_nothing),           cmocka_unit_test(units_of_several_versions_meet),
-        cmocka_unit_test(merging_is_associative),          cmocka_unit_test(absolute_levels_merge),
-        cmocka_unit_test(mixtures_are_right_or_refused),   cmocka_unit_test(tight_needs_the_base),
-        cmocka_unit_test(struck_frames_do_no_harm),        cmocka_unit_test(frames_beyond_their_runs_are_refused),
+        cmocka_unit_test(chains_become_the_direct_update),
+        cmocka_unit_test(everything_changes),
+        cmocka_unit_test(a_way_back_is_nothing),
+        cmocka_unit_test(units_of_several_versions_meet),
+        cmocka_unit_test(merging_is_associative),
+        cmocka_unit_test(absolute_levels_merge),
+        cmocka_unit_test(mixtures_are_right_or_refused),
+        cmocka_unit_test(tight_needs_the_base),
+        cmocka_unit_test(struck_frames_do_no_harm),
+        cmocka_unit_test(frames_beyond_their_runs_are_refused),
+        cmocka_unit_test(frames_of_units_before_are_refused),
+        cmocka_unit_test(a_pass_goes_on_where_one_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,28 @@ static void large_frames_fall_back_to_units(void **state)
     world_close(&w);
 }
 
+/* Where a backend has several jobs at once: a run that cannot be one frame is made again unit by unit, by itself. */
+static void several_runs_at_once(void **state)
+{
+    static const pass_row rows[] = {
+        {PASS_NEVER, PASS_NEVER, PASS_NEVER, true, WEFT_OK, NULL},
+        {25, PASS_NEVER, PASS_NEVER, true, WEFT_E_DEVICE, "unit 25"},
+        {PASS_NEVER, 30, PASS_NEVER, true, WEFT_E_STATE, "emit"}, /* among such units */
+        {PASS_NEVER, PASS_NEVER, 6, true, WEFT_E_STATE, "moved"},
+        {PASS_NEVER, PASS_NEVER, PASS_NEVER, false, WEFT_OK, NULL},
+    };
+    uint64_t sizes[MOST];
+    world w;
+    (void)state;
+    for (size_t t = 0; t < MOST; t++)
+        sizes[t] = TILE / 2 + 1;
+    world_open(&w, WEFT_U8, sizes, MOST, 2);
+    for (uint64_t unit = 0; unit < MOST; unit++)
+        change_unit(&w, unit, 200, 3);
+    passes_end_clean(&w.now, &w.shadow, &w.parameters, CODED, rows, COUNT(rows));
+    world_close(&w);
+}
+
 /* A run of few elements, all of which change, is not smaller than its dense bytes; nor are its units. */
 static void dense_runs_fall_back_to_full_units(void **state)
 {
@@ -185,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_run_shift),
         cmocka_unit_test(levels_do_not_mind_each_other),
+        cmocka_unit_test(several_runs_at_once),
         cmocka_unit_test(too_many_changes_fall_back_to_units),
         cmocka_unit_test(large_frames_fall_back_to_units),
         cmocka_unit_test(dense_runs_fall_back_to_full_units),

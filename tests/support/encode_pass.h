@@ -3,11 +3,17 @@
 #ifndef WEFT_TESTS_ENCODE_PASS_H
 #define WEFT_TESTS_ENCODE_PASS_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
+
 #include "backends/host/host.h"
+#include "base/bytes.h"
 #include "base/status.h"
 #include "encode/encode.h"
 
@@ -85,6 +91,154 @@ static inline void encode_result_free(encode_result *result)
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         free(result->level[level].data);
     memset(result, 0, sizeof *result);
+}
+
+static inline void results_equal(const encode_result *a, const encode_result *b)
+{
+    assert_int_equal(a->changed, b->changed);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        assert_int_equal(a->level[level].count, b->level[level].count);
+        assert_int_equal(a->level[level].bytes, b->level[level].bytes);
+        if (a->level[level].bytes > 0)
+            assert_memory_equal(a->level[level].data, b->level[level].data, a->level[level].bytes);
+    }
+}
+
+/* ---- a backend that does a job when the job is polled, and lends the frames */
+
+#define PASS_NEVER UINT32_MAX
+
+/* How a pass goes: it fails at a unit, after so many frames or after so many calls of `moved`. */
+typedef struct pass_row {
+    uint32_t unit, emits, moves;
+    bool again; /* each third run cannot be one frame at level fast */
+    weft_status status;
+    const char *text;
+} pass_row;
+
+static pass_row pass_now;
+static uint32_t pass_with_it, pass_runs_with_it, pass_lent; /* jobs, those of runs among them, and frames */
+static uint64_t pass_moved_to;
+
+/* The host's work. What a run is not to say as one frame is left out. */
+static inline weft_status pass_work(weft_backend_state *state, weft_encode_job *job)
+{
+    const uint64_t used = job->sinks[WEFT_LEVEL_FAST].used;
+    weft_status status = weft_backend_host.encode(state, job);
+    if (pass_now.again && job->now.units > 1 && job->now.unit / job->now.units % 3 == 0) {
+        job->alone |= 1u << WEFT_LEVEL_FAST;
+        job->frame_bytes[WEFT_LEVEL_FAST] = 0;
+        job->sinks[WEFT_LEVEL_FAST].used = used;
+    }
+    return status;
+}
+
+static inline weft_status pass_take(weft_backend_state *state, weft_encode_job *job)
+{
+    (void)state;
+    if (job->now.units == 1 && pass_now.again)
+        assert_int_equal(pass_runs_with_it, 0); /* the other runs are over when the units of one are made again */
+    pass_with_it++;
+    pass_runs_with_it += job->now.units > 1;
+    return WEFT_AGAIN;
+}
+
+static inline weft_status pass_poll(weft_backend_state *state, void *polled)
+{
+    weft_encode_job *job = polled;
+    pass_with_it--;
+    pass_runs_with_it -= job->now.units > 1;
+    if (job->now.unit <= pass_now.unit && pass_now.unit - job->now.unit < job->now.units)
+        return weft_fail(WEFT_E_DEVICE, "unit %u", pass_now.unit);
+    weft_status status = pass_work(state, job);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (status == WEFT_OK && job->levels >> level & 1 && job->frame_bytes[level]) {
+            uint8_t *frame = malloc(job->frame_bytes[level]);
+            memcpy(frame, job->sinks[level].data, job->frame_bytes[level]);
+            memset(job->sinks[level].data, 0xee, job->frame_bytes[level]);
+            job->lent[level] = frame;
+            pass_lent++;
+        }
+    return status;
+}
+
+static inline void pass_give(weft_backend_state *state, weft_encode_job *job)
+{
+    (void)state;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (job->lent[level]) {
+            uint8_t *frame = (uint8_t *)(uintptr_t)job->lent[level];
+            memset(frame, 0xee, job->frame_bytes[level]);
+            free(frame);
+            job->lent[level] = NULL;
+            pass_lent--;
+        }
+}
+
+static inline weft_status pass_emit_some(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
+{
+    assert_true(weft_bytes_get(frame, 4) >= pass_moved_to); /* units that were told of are over */
+    return pass_now.emits-- ? pass_emit(user, level, frame, bytes) : weft_fail(WEFT_E_STATE, "emit");
+}
+
+static inline weft_status pass_moved(void *user, uint64_t unit)
+{
+    (void)user;
+    assert_true(unit > pass_moved_to);
+    pass_moved_to = unit;
+    return pass_now.moves-- ? WEFT_OK : weft_fail(WEFT_E_STATE, "moved");
+}
+
+/* Runs a pass by each row. Whatever ends it, no job is with the backend afterwards and all that was lent was given
+ * back, so that the next pass makes what one job at a time makes. */
+static inline void passes_end_clean(const weft_binding *now, const weft_binding *shadow,
+                                    const weft_parameters *parameters, uint32_t levels, const pass_row *rows,
+                                    size_t count)
+{
+    weft_backend alone = weft_backend_host, several = weft_backend_host;
+    const weft_backend_options options = {-1, "portable", 0, 0};
+    const pass_row well = {PASS_NEVER, PASS_NEVER, PASS_NEVER, false, WEFT_OK, NULL};
+    const weft_layout *layout = now->layout;
+    weft_encoder encoder[2]; /* of one job at a time, and of several */
+    alone.encode = pass_work;
+    several.depth = 512;
+    several.encode = pass_take;
+    several.poll = pass_poll;
+    several.give = pass_give;
+    assert_int_equal(weft_encoder_open(&encoder[0], &alone, &options, NULL, layout, 1), WEFT_OK);
+    assert_int_equal(weft_encoder_open(&encoder[1], &several, &options, NULL, layout, 1), WEFT_OK);
+    for (size_t i = 0; i < count; i++) {
+        encode_result result[2] = {0};
+        uint64_t *delta = calloc(2 * layout->part_count, sizeof *delta);
+        for (int e = 0; e < 2; e++) {
+            weft_encode_pass pass = {.now = now,
+                                     .shadow = shadow,
+                                     .parameters = parameters,
+                                     .levels = levels,
+                                     .delta = delta + (e ? layout->part_count : 0),
+                                     .emit = pass_emit_some,
+                                     .user = &result[e],
+                                     .moved = pass_moved};
+            pass_now = e ? rows[i] : well;
+            pass_now.again = rows[i].again;
+            pass_moved_to = 0;
+            assert_int_equal(weft_encoder_run(&encoder[e], &pass), pass_now.status);
+            result[e].changed = pass.changed;
+        }
+        assert_int_equal(pass_with_it + pass_lent, 0);
+        if (rows[i].status == WEFT_OK) {
+            results_equal(&result[0], &result[1]);
+            assert_memory_equal(delta, delta + layout->part_count, layout->part_count * sizeof *delta);
+            assert_int_equal(pass_moved_to, layout->unit_count);
+        } else {
+            assert_string_equal(weft_last_error(), rows[i].text);
+        }
+        encode_result_free(&result[0]);
+        encode_result_free(&result[1]);
+        free(delta);
+    }
+    weft_encoder_close(&encoder[1]);
+    weft_encoder_close(&encoder[0]);
 }
 
 #endif

@@ -169,10 +169,16 @@ static void many_blocks(void **state)
             assert_int_equal(bucket.extents[i].data[39999], frame);
     }
     assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX));
-    assert_true(chain_append(&arena, &chain, 1, 0, 1000));
-    assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX)); /* until it is told */
-    weft_cursor_reach(&cursor, &chain);
-    assert_false(weft_cursor_done(&arena, &cursor, UINT64_MAX));
+    for (uint32_t bytes = 1000; bytes <= 60000; bytes += 59000) { /* behind the last frame, and in a block of its own */
+        if (bytes > 1000)
+            assert_true(weft_chain_extend(&arena, &chain));
+        memset(weft_chain_sink(&arena, &chain).data, 0, bytes);
+        weft_chain_note(&arena, &chain, 150, bytes);
+        assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX)); /* until it is told */
+        weft_cursor_reach(&cursor, &chain);
+        weft_bucket_plan(&arena, &cursor, UINT64_MAX, UINT64_MAX, 1u << 20, &bucket);
+        assert_int_equal(bucket.header.payload_bytes, bytes);
+    }
     weft_arena_close(&arena);
 }
 
@@ -204,6 +210,9 @@ static void empty_chain(void **state)
     weft_chain_begin(&chain);
     weft_cursor cursor = weft_cursor_begin(&chain);
     assert_true(weft_cursor_done(&arena, &cursor, UINT64_MAX));
+    assert_true(chain_append(&arena, &chain, 1, 0, 1000));
+    weft_cursor_reach(&cursor, &chain);
+    assert_false(weft_cursor_done(&arena, &cursor, UINT64_MAX));
     weft_arena_close(&arena);
 }
 
@@ -218,17 +227,23 @@ static void units_are_found(void **state)
     weft_chain_begin(&chain);
     for (uint32_t i = 0; i < 300; i++)
         assert_true(chain_append(&arena, &chain, 9, 3 * i, 1000));
-    for (uint64_t unit = 0; unit < 903; unit += 7) {
+    for (uint64_t unit = 0; unit < 903; unit++) {
         weft_cursor skipped = weft_cursor_begin(&chain), sought = weft_cursor_seek(&arena, &chain, unit);
         uint64_t found = 0, wanted = (unit + 2) / 3 * 3;
         weft_cursor_skip(&arena, &skipped, unit);
         assert_int_equal(weft_cursor_unit(&arena, &skipped, UINT64_MAX, &found), wanted < 900);
         assert_int_equal(found, wanted < 900 ? wanted : 0);
+        weft_frame_header next = {0}, taken = {0};
+        if (wanted < 900)
+            weft_cursor_header(&arena, &skipped, &next);
         assert_int_equal(weft_cursor_take(&arena, &skipped, wanted, frame), 0); /* the limit itself is left */
         assert_int_equal(weft_cursor_take(&arena, &sought, wanted + 1, frame),
                          wanted < 900 ? chain_frame_bytes(9, wanted / 3, 1000) : 0);
-        if (wanted < 900)
+        if (wanted < 900) {
             assert_int_equal(frame[0], chain_byte(9, wanted / 3));
+            weft_frame_read_header(frame, &taken);
+        }
+        assert_memory_equal(&next, &taken, sizeof next);
     }
     weft_arena_close(&arena);
 }

@@ -71,6 +71,8 @@ static void own_files(void **state)
         {"ca", "pattern", "pattern", "a.site.example", "it is not for a.site.example"},
         {"ca", "nameless", "nameless", "a", "it is not for a"},
         {"ca", "a", "b", "a", "it is not the key of certificate = "},
+        {"ca", "early", "early", "a", "it begins on 2099-01-01"},
+        {"ca", "expired", "expired", "a", "it ended on 2001-01-01"},
     };
     (void)state;
     need_files();

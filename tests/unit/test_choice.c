@@ -226,11 +226,41 @@ static void before_anything_is_known(void **state)
     (void)state;
     scene s;
     open_scene(&s, 0, 0);
+    s.wish.present = WEFT_LEVEL_TIGHT; /* of the connection before */
     assert_int_equal(weft_level_choose(&s.wish), WEFT_LEVEL_FAST);
     open_scene(&s, 12.5e6, 0); /* a rate, and no update yet */
     assert_int_equal(weft_level_choose(&s.wish), WEFT_LEVEL_TIGHT);
     s.wish.levels = 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_FULL;
     assert_int_equal(weft_level_choose(&s.wish), WEFT_LEVEL_FAST);
+}
+
+/* A third of the time is worth no change where that is less than a wake-up may cost. */
+static void little_models_stay(void **state)
+{
+    (void)state;
+    for (double elements = 20000; elements < 1e6; elements *= 10) {
+        scene s;
+        open_scene(&s, 1e5, 0.0117);
+        weft_habit_begin(&s.habit, (uint64_t)elements, 2 * (uint64_t)elements);
+        s.habit.density = 0.0117;
+        const double saved =
+            weft_level_seconds(&s.wish, WEFT_LEVEL_FAST) - weft_level_seconds(&s.wish, WEFT_LEVEL_TIGHT);
+        assert_int_equal(weft_level_choose(&s.wish), saved < 1e-3 ? WEFT_LEVEL_FAST : WEFT_LEVEL_TIGHT);
+        assert_int_equal(saved < 1e-3, elements == 20000);
+    }
+}
+
+/* One update that is far denser than those before is believed by half. */
+static void one_dense_update(void **state)
+{
+    (void)state;
+    weft_habit habit;
+    const uint64_t made[WEFT_LEVEL_COUNT] = {0};
+    weft_habit_begin(&habit, ELEMENTS, 2 * ELEMENTS);
+    weft_habit_note(&habit, ELEMENTS / 100, 0, made);
+    assert_true(fabs(habit.density - 0.01) < 1e-4);
+    weft_habit_note(&habit, ELEMENTS / 25, 0, made);
+    assert_true(fabs(habit.density - 0.02) < 1e-4);
 }
 
 /* Sizes of docs/PERFORMANCE.md: the rule is within a tenth of them, and what was made corrects it. */
@@ -288,6 +318,8 @@ int main(void)
         cmocka_unit_test(does_not_flap),
         cmocka_unit_test(the_site_decides),
         cmocka_unit_test(before_anything_is_known),
+        cmocka_unit_test(little_models_stay),
+        cmocka_unit_test(one_dense_update),
         cmocka_unit_test(bytes_by_density),
         cmocka_unit_test(fast_stands_for_tight),
     };

@@ -52,6 +52,18 @@ static void give(unsigned count)
         close(held[--held_count]);
 }
 
+/* The highest ones, so that no number below is free. */
+static void give_highest(unsigned count)
+{
+    for (; count > 0; count--) {
+        unsigned at = 0;
+        for (unsigned i = 1; i < held_count; i++)
+            at = held[i] > held[at] ? i : at;
+        close(held[at]);
+        held[at] = held[--held_count];
+    }
+}
+
 static void look(void)
 {
     time_ns += 2000 * WEFT_NS_PER_MS;
@@ -85,12 +97,18 @@ static void keeps(void)
     CHECK(weft_descriptors_now().kept == 0, "taken back where there are none");
     give(3);
     look();
-    CHECK(weft_descriptors_now().kept == 0 && take(3) == 3, "the last that are free are taken back");
+    CHECK(weft_descriptors_now().kept == 0 && take(3) == 3, "some of the last that are free are taken back");
+    give_highest(WEFT_DESCRIPTORS_KEPT + 3);
+    look();
+    CHECK(weft_descriptors_now().kept == 0, "the last that are free are taken back");
+    take(WEFT_DESCRIPTORS_KEPT + 3);
     give(100);
     look();
     CHECK(weft_descriptors_now().kept == WEFT_DESCRIPTORS_KEPT, "not taken back");
+    const uint64_t open = weft_descriptors_now().open;
     weft_descriptors_need(10);
     CHECK(weft_descriptors_now().kept == WEFT_DESCRIPTORS_KEPT, "given up without need");
+    CHECK(weft_descriptors_now().open == open, "not given back");
     take(LIMIT);
     give(5);
     weft_descriptors_need(10);
@@ -104,8 +122,12 @@ static void warns(void)
     weft_log_enter(&sink);
     weft_descriptors_open();
     look();
+    take(LIMIT * 3 / 4 - (unsigned)weft_descriptors_now().open);
+    look();
     CHECK(warnings == 0, "warned without reason");
-    take(LIMIT * 3 / 4);
+    take(1);
+    weft_descriptors_watch();
+    CHECK(warnings == 0, "counted twice in a second");
     look();
     look();
     CHECK(warnings == 1, "%u warnings", warnings);

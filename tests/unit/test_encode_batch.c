@@ -18,7 +18,8 @@ typedef struct world {
     weft_binding now, shadow;
 } world;
 
-/* Units with one change each, but for a stretch in the middle and the last unit, where all has changed. */
+/* Units with one change each, but for a stretch in the middle and the last unit, where all has changed. The stretch
+ * begins with a unit of many steps, which are short at each level but pairs. */
 static void world_open(world *w)
 {
     static const uint64_t size = ELEMENTS;
@@ -32,7 +33,7 @@ static void world_open(world *w)
         snprintf(names[u], sizeof names[u], "t%u", u);
         tensors[u] = (weft_tensor){names[u], u % 2 ? WEFT_F32 : WEFT_I32, 1, &size};
         for (uint32_t e = 0; e < (dense ? ELEMENTS : 1u); e++)
-            w->target[u * ELEMENTS + e] = (u + 1) * 2654435761u ^ e * 40503u;
+            w->target[u * ELEMENTS + e] = u == DENSE ? e % 3 == 0 : (u + 1) * 2654435761u ^ e * 40503u;
     }
     assert_int_equal(weft_layout_create(tensors, UNITS, &w->layout), WEFT_OK);
     assert_int_equal(w->layout->unit_count, UNITS);
@@ -47,17 +48,6 @@ static void world_close(world *w)
     weft_layout_free(w->layout);
     free(w->base);
     free(w->target);
-}
-
-static void results_equal(const encode_result *a, const encode_result *b)
-{
-    assert_int_equal(a->changed, b->changed);
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        assert_int_equal(a->level[level].count, b->level[level].count);
-        assert_int_equal(a->level[level].bytes, b->level[level].bytes);
-        if (a->level[level].bytes > 0)
-            assert_memory_equal(a->level[level].data, b->level[level].data, a->level[level].bytes);
-    }
 }
 
 static void frames_have_room(void **state)
@@ -104,8 +94,26 @@ static void frames_have_room(void **state)
     world_close(&w);
 }
 
+static void a_pass_ends_clean(void **state)
+{
+    static const pass_row rows[] = {
+        {PASS_NEVER, PASS_NEVER, PASS_NEVER, false, WEFT_OK, NULL},
+        {0, PASS_NEVER, PASS_NEVER, false, WEFT_E_DEVICE, "unit 0"},
+        {300, PASS_NEVER, PASS_NEVER, false, WEFT_E_DEVICE, "unit 300"},
+        {PASS_NEVER, 1000, PASS_NEVER, false, WEFT_E_STATE, "emit"},
+        {PASS_NEVER, PASS_NEVER, 400, false, WEFT_E_STATE, "moved"},
+        {PASS_NEVER, PASS_NEVER, PASS_NEVER, false, WEFT_OK, NULL},
+    };
+    static const weft_parameters none;
+    world w;
+    (void)state;
+    world_open(&w);
+    passes_end_clean(&w.now, &w.shadow, &none, LEVELS, rows, sizeof rows / sizeof rows[0]);
+    world_close(&w);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(frames_have_room)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(frames_have_room), cmocka_unit_test(a_pass_ends_clean)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

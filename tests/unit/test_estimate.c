@@ -152,8 +152,32 @@ static void receipts_in_bunches(void **state)
             const weft_bucket_times times = {100000, 1, arrived_ns + 5000, 0, 5000};
             weft_estimate_receipt(&c.estimate, &times);
         }
+        assert_true(c.estimate.bunch.buckets == 4);
         assert_true(i < 8 || near(c.estimate.rate_bytes_s, 1e8, 0.15));
     }
+}
+
+/* A bucket that met an idle link has wake-ups in its time. */
+static void a_lone_bucket_says_little(void **state)
+{
+    (void)state;
+    clocked c = {0};
+    receipts(&c, 1e8, 0, 50, 1);
+    const uint64_t posted_ns = c.estimate.arrived_ns + 1000000000;
+    const weft_bucket_times times = {190000, posted_ns, posted_ns + 7400000, 0, 0}; /* 1.9 ms were expected */
+    weft_estimate_receipt(&c.estimate, &times);
+    weft_estimate_settle(&c.estimate);
+    assert_true(near(c.estimate.rate_bytes_s, 1e8, 0.1));
+}
+
+/* A fixed cost that changed is known after a few buckets, because the fit begins anew. */
+static void a_fit_begins_anew(void **state)
+{
+    (void)state;
+    clocked c = {0};
+    receipts(&c, 1e10, 1e-5, 200, 1);
+    receipts(&c, 1e10, 8e-4, 24, 2);
+    assert_true(near(weft_estimate_accept(&c.estimate), 4e-4, 0.3));
 }
 
 /* A bucket takes at least the round trip, so a bucket that was quicker has measured it. */
@@ -214,11 +238,11 @@ static void each_level_has_its_rate(void **state)
 /* The fixed cost of a bucket is believed between a microsecond and a millisecond. */
 static void fixed_costs_are_bounded(void **state)
 {
-    static const double fixed[] = {0, 0.3};
+    static const double fixed[] = {0, 0.3, 5e-3}, rates[] = {1e7, 1e7, 1e9};
     (void)state;
     for (size_t i = 0; i < COUNT(fixed); i++) {
         clocked c = {0};
-        receipts(&c, 1e7, fixed[i], 500, 3);
+        receipts(&c, rates[i], fixed[i], 500, 3);
         assert_true(weft_estimate_post(&c.estimate) >= 1e-6 && weft_estimate_post(&c.estimate) <= 1e-3);
         assert_true(weft_estimate_accept(&c.estimate) >= 1e-6 && weft_estimate_accept(&c.estimate) <= 1e-3);
     }
@@ -236,6 +260,9 @@ static void round_trips(void **state)
     for (uint32_t i = 0; i < 16; i++)
         weft_estimate_rtt(&estimate, 0.004);
     assert_true(near(estimate.rtt_s, 0.004, 0.01)); /* another way */
+    weft_estimate_resume(&estimate);
+    weft_estimate_rtt(&estimate, 0.3); /* another connection */
+    assert_true(near(estimate.rtt_s, 0.3, 0.01));
 }
 
 /* ---- size */
@@ -377,6 +404,8 @@ int main(void)
         cmocka_unit_test(forgets_an_outlier),
         cmocka_unit_test(receipts_in_bunches),
         cmocka_unit_test(a_bucket_tells_the_round_trip),
+        cmocka_unit_test(a_lone_bucket_says_little),
+        cmocka_unit_test(a_fit_begins_anew),
         cmocka_unit_test(round_trips),
         cmocka_unit_test(a_change_is_believed),
         cmocka_unit_test(a_peer_cannot_say_more_than_was_seen),

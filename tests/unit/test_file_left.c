@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,6 +96,28 @@ static void test_a_writer_is_killed(void **state)
     close(told[1]);
 }
 
+/* A link and a pipe by such a name are nobody's unfinished file. */
+static void test_what_is_no_file_stays(void **state)
+{
+    (void)state;
+    char path[600], other[600];
+    unsigned removed;
+    path_of("weft-link", path);
+    path_of("other", other);
+    FILE *file = fopen(other, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(tidy(&removed), 1);
+    assert_int_equal(removed, 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(tidy(&removed), 1);
+    assert_int_equal(removed, 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void *tidy_on(void *user)
 {
     unsigned removed;
@@ -130,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_has_its_writer),
         cmocka_unit_test(test_a_writer_is_killed),
+        cmocka_unit_test(test_what_is_no_file_stays),
         cmocka_unit_test(test_nobody_who_writes_loses_a_file),
     };
     snprintf(folder, sizeof folder, "%s/weft-left-XXXXXX", base ? base : "/tmp");

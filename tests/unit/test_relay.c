@@ -5,6 +5,9 @@
 #include "base/clock.h"
 #include "relay/relay.h"
 #include "tests/support/control_pair.h"
+#include "tests/support/site_load.h"
+#include "tests/support/wire_samples.h"
+#include "wire/greeting.h"
 
 #define SLOTS    4u
 #define BLOCKS   8u
@@ -96,6 +99,30 @@ static int open_world(void **state)
     connect_pair(&w.child.down, &w.rollout_end);
     *state = &w;
     return 0;
+}
+
+/* The child, and another one that has joined beside it, with nothing under way. */
+static weft_child *pair_up(world *w)
+{
+    static weft_child pair[2];
+    static uint32_t queue[BLOCKS];
+    pair[0] = w->child;
+    pair[1] = (weft_child){.state = WEFT_CHILD_JOINED, .outlet = &w->outlet, .chunk_bytes = STRIDE, .queue = queue};
+    weft_log_limit_open(&pair[1].limit, &quiet, 1);
+    assert_int_equal(weft_control_open(&pair[1].up), WEFT_OK);
+    assert_int_equal(weft_control_open(&pair[1].down), WEFT_OK);
+    w->relay.children = pair;
+    w->relay.child_count = 2;
+    return pair;
+}
+
+static void part(world *w)
+{
+    weft_control_close(&w->relay.children[1].up);
+    weft_control_close(&w->relay.children[1].down);
+    w->child = w->relay.children[0];
+    w->relay.children = &w->child;
+    w->relay.child_count = 1;
 }
 
 static int close_world(void **state)
@@ -283,8 +310,13 @@ static void the_rate_limit_holds(void **state)
 static void own_slots_are_granted_again(void **state)
 {
     world *w = *state;
+    weft_message type;
+    const uint8_t *body;
+    uint64_t length;
+    weft_wire_receipt receipt;
     for (uint32_t at = 0; at < OWN; at++) {
         w->own[at].has_header = true;
+        w->own[at].header.sequence = 40 + at;
         w->blocks[BLOCKS + at].readers = 1;
     }
     for (uint32_t at = OWN; at-- > 0;) {
@@ -292,7 +324,30 @@ static void own_slots_are_granted_again(void **state)
         assert_int_equal(w->blocks[BLOCKS + at].readers, 0);
         assert_false(w->own[at].has_header);
         assert_int_equal(w->blocks[BLOCKS].readers, at > 0 ? 1 : 0);
+        assert_int_equal(weft_control_flush(&w->child.up), WEFT_OK);
+        assert_int_equal(weft_control_fill(&w->trainer), WEFT_OK);
+        assert_int_equal(weft_control_next(&w->trainer, &type, &body, &length), WEFT_OK);
+        assert_int_equal(weft_wire_get_receipt(body, length, &receipt), WEFT_OK);
+        assert_true(type == WEFT_MESSAGE_RECEIPT && receipt.slot == at && receipt.sequence == 40 + at);
+        weft_control_drop(&w->trainer);
     }
+}
+
+/* Whole buckets of the child's own stream go on in the order in which they were sent. */
+static void own_buckets_in_order(void **state)
+{
+    world *w = *state;
+    bool any = false;
+    for (uint64_t came = 1; came < 4; came++) { /* the second, the first in part, and the rest of that */
+        w->own[0] = (weft_slot){.has_header = true, .count = 2, .header = {.sequence = 1, .chunks = 1}};
+        w->own[1] = (weft_slot){.has_header = came > 1, .count = came > 2 ? 2 : 1, .header = {.chunks = 1}};
+        w->child.own_port = (weft_port *)w;
+        w->cookie_count = 1;
+        assert_int_equal(weft_child_arrivals(&w->relay, &w->child, &any), WEFT_OK);
+        assert_int_equal(w->child.queue_count, came > 2 ? 2 : 0);
+    }
+    assert_true(w->queue[0] == BLOCKS + 1 && w->queue[1] == BLOCKS);
+    w->child.own_port = NULL;
 }
 
 /* ---- what is passed on */
@@ -337,6 +392,72 @@ static void damage_is_not_passed_on(void **state)
         if (w->child.queue_count - queued != rows[i].passed || w->relay.pass_sequence - next != rows[i].passed)
             fail_msg("row %zu", i);
     }
+}
+
+/* The relay's own stream: two buckets in slots 0 and 1, of which the child follows the update, or of another one. */
+static void buckets_in_order(void **state)
+{
+    static const struct {
+        uint64_t sequence[2];
+        uint32_t count; /* of the bucket in slot 0; two are all */
+        bool unknown, snapshot, other;
+        uint32_t passed, queued;
+    } rows[] = {
+        {{0, 1}, 2, false, false, false, 2, 2}, {{1, 0}, 2, false, false, false, 2, 2},
+        {{1, 2}, 2, false, false, false, 0, 0}, {{0, 1}, 1, false, false, false, 0, 0},
+        {{1, 0}, 1, false, false, false, 1, 1}, {{0, 1}, 2, true, false, false, 0, 0}, /* FOLLOW may still come */
+        {{0, 1}, 2, false, true, false, 2, 0}, /* the relay's snapshot is its own */
+        {{0, 1}, 2, false, false, true, 2, 0},
+    };
+    world *w = *state;
+    static weft_slot slots[2];
+    static uint8_t memory[2 * STRIDE];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        w->relay.pass_sequence = 0;
+        w->child.queue_begin = w->child.queue_count = 0;
+        memset(w->blocks, 0, sizeof w->blocks);
+        for (uint32_t at = 0; at < 2; at++) {
+            slots[at] = (weft_slot){.has_header = true, .count = at ? 2 : rows[i].count};
+            slots[at].header = (weft_wire_bucket){.kind = WEFT_BUCKET_FRAMES,
+                                                  .target = followed,
+                                                  .chunks = 1,
+                                                  .sequence = rows[i].sequence[at],
+                                                  .check = XXH3_64bits(memory, 0)};
+        }
+        w->rollout.intake.slots = (weft_slots){.slot = slots, .count = 2, .memory = memory, .stride = STRIDE};
+        w->child.follows[0] = followed;
+        w->child.follows[0].number += rows[i].other;
+        w->rollout.arriving.queue[0].header = (weft_wire_update){.target = followed, .snapshot = rows[i].snapshot};
+        w->rollout.arriving.queued = !rows[i].unknown;
+        weft_relay_pass(&w->relay);
+        if (w->relay.pass_sequence != rows[i].passed || w->child.queue_count != rows[i].queued)
+            fail_msg("row %zu", i);
+        for (uint32_t at = 0; at < rows[i].queued; at++)
+            assert_int_equal(w->blocks[w->queue[at]].header.sequence, at);
+    }
+}
+
+/* Of two children each gets the buckets of what it follows. Where both are as far behind, the one that has granted
+ * nothing for longest makes room. */
+static void one_of_two(void **state)
+{
+    world *w = *state;
+    weft_child *pair = pair_up(w);
+    pair[0].follows[0] = followed;
+    pair[1].follows[0] = (weft_version){7, 2, 0};
+    bucket_comes(w, WEFT_BUCKET_FRAMES, 0, XXH3_64bits("", 0));
+    assert_true(pair[0].queue_count == 1 && pair[1].queue_count == 0);
+    memset(w->blocks, 0, sizeof w->blocks);
+    for (uint32_t block = 0; block < BLOCKS; block++) {
+        w->blocks[block].readers = 1;
+        pair[block / (BLOCKS / 2)].queue[block % (BLOCKS / 2)] = block;
+    }
+    pair[0].queue_count = pair[1].queue_count = BLOCKS / 2;
+    pair[0].granted_ns = 5;
+    pair[1].granted_ns = 3;
+    bucket_comes(w, WEFT_BUCKET_FRAMES, 0, XXH3_64bits("", 0));
+    assert_true(pair[0].state == WEFT_CHILD_JOINED && pair[1].state == WEFT_CHILD_LEAVING);
+    part(w);
 }
 
 /* Only who follows gets a bucket, from HELLO on, and no more once the update is not followed. */
@@ -468,6 +589,7 @@ static void messages_before_welcome(void **state)
         weft_message type;
         bool stays, passed;
     } rows[] = {{WEFT_CHILD_JOINED, WEFT_MESSAGE_HELD, true, true},
+                {WEFT_CHILD_GUEST, WEFT_MESSAGE_HELLO, false, false}, /* a knock of one that said HELLO */
                 {WEFT_CHILD_GREETING, WEFT_MESSAGE_HELD, false, false},
                 {WEFT_CHILD_KNOCKING, WEFT_MESSAGE_WANT, false, false},
                 {WEFT_CHILD_GUEST, WEFT_MESSAGE_FAULT, false, false},
@@ -479,11 +601,15 @@ static void messages_before_welcome(void **state)
         weft_waits waits = {.wake_ns = UINT64_MAX};
         close_world(state);
         open_world(state);
-        w->child.greeted = rows[i].state != WEFT_CHILD_GUEST;
+        w->child.greeted = rows[i].state != WEFT_CHILD_GUEST || rows[i].type == WEFT_MESSAGE_HELLO;
+        w->child.open = 1;
         w->child.own_port = NULL;
         weft_child_enter(&w->child, rows[i].state);
         const uint64_t bytes = rows[i].type == WEFT_MESSAGE_RECEIPT ? 28 : 0;
-        assert_int_equal(weft_control_send(&w->rollout_end, rows[i].type, receipt, bytes), WEFT_OK);
+        assert_int_equal(rows[i].type == WEFT_MESSAGE_HELLO
+                             ? weft_greeting_ask(&w->rollout_end)
+                             : weft_control_send(&w->rollout_end, rows[i].type, receipt, bytes),
+                         WEFT_OK);
         assert_int_equal(weft_control_flush(&w->rollout_end), WEFT_OK);
         weft_relay_step(&w->relay, &waits);
         if ((w->child.state == rows[i].state) != rows[i].stays)
@@ -491,7 +617,116 @@ static void messages_before_welcome(void **state)
         weft_control_fill(&w->trainer);
         if ((weft_control_next(&w->trainer, &type, &body, &length) == WEFT_OK) != rows[i].passed)
             fail_msg("row %zu: what the trainer heard", i);
+        if (rows[i].stays)
+            assert_int_equal(w->child.open, 0); /* what it holds is open no more */
     }
+}
+
+/* What a child said before it went is heard, and then the child is lost. */
+static void a_child_that_went(void **state)
+{
+    world *w = *state;
+    weft_waits waits = {.wake_ns = UINT64_MAX};
+    weft_message type;
+    const uint8_t *body;
+    uint64_t length;
+    assert_int_equal(weft_control_send(&w->rollout_end, WEFT_MESSAGE_BYE, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_control_flush(&w->rollout_end), WEFT_OK);
+    weft_control_hang_up(&w->rollout_end);
+    weft_relay_step(&w->relay, &waits);
+    assert_true(w->child.state == WEFT_CHILD_LEAVING || w->child.state == WEFT_CHILD_FREE);
+    weft_control_fill(&w->trainer);
+    assert_int_equal(weft_control_next(&w->trainer, &type, &body, &length), WEFT_OK);
+    assert_int_equal(type, WEFT_MESSAGE_BYE);
+}
+
+/* ---- HELLO */
+
+/* What is the relay's own reason is not final for the child; what the trainer would say too, is. */
+static void hello_is_judged(void **state)
+{
+    static const struct {
+        uint32_t hops, chunk_bytes;
+        uint64_t stride, nonce_off;
+        const char *name;
+        weft_status told;
+    } rows[] = {
+        {0, 1 << 20, STRIDE, 0, "r0", WEFT_OK},
+        {WEFT_SITE_HOPS - 1, 1 << 20, STRIDE, 0, "r0", WEFT_OK},
+        {WEFT_SITE_HOPS, 1 << 20, STRIDE, 0, "r0", WEFT_E_SYSTEM},
+        {0, 1 << 20, 1u << 31, 0, "r0", WEFT_E_SYSTEM}, /* by writes as the rate allows */
+        {0, 1 << 20, STRIDE, 1, "r0", WEFT_E_PROTOCOL},
+        {0, 1 << 20, STRIDE, 0, "r1", WEFT_E_CONFIG},
+    };
+    world *w = *state;
+    weft_site *site = load("[peers]\nprovider = loop\nrate_limit = 1MB/s\n[peer.r0]\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint8_t mine[WEFT_MESSAGE_MAX];
+        weft_out out = {mine, sizeof mine, 0, false};
+        weft_wire_hello hello = sample_hello;
+        weft_wire_notice notice = {.status = WEFT_OK};
+        weft_message type;
+        const uint8_t *body;
+        uint64_t length;
+        close_world(state);
+        open_world(state);
+        w->session.site = site;
+        w->relay.stride = rows[i].stride;
+        w->relay.outlets[0] = (weft_relay_outlet){.provider = weft_provider_find("loop"), .facts.chunk_bytes = 1 << 20};
+        w->child.state = WEFT_CHILD_GUEST;
+        w->child.port = NULL;
+        w->child.down.nonce = hello.nonce + rows[i].nonce_off;
+        hello.hops = (uint8_t)rows[i].hops;
+        hello.route = rows[i].hops ? 1 : 0;
+        snprintf(hello.relay, sizeof hello.relay, "%s", rows[i].hops ? "r9" : "");
+        snprintf(hello.name, sizeof hello.name, "%s", rows[i].name);
+        snprintf(hello.provider, sizeof hello.provider, "loop");
+        hello.chunk_bytes = rows[i].chunk_bytes;
+        weft_wire_put_hello(&out, &hello);
+        assert_int_equal(weft_child_hello(&w->relay, &w->child, out.data, out.used), WEFT_OK);
+        weft_control_flush(&w->child.down);
+        weft_control_fill(&w->rollout_end);
+        if (weft_control_next(&w->rollout_end, &type, &body, &length) == WEFT_OK)
+            assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+        if (notice.status != rows[i].told || w->child.greeted != (rows[i].told == WEFT_OK))
+            fail_msg("row %zu: %s: %s", i, weft_status_name(notice.status), notice.text);
+        if (rows[i].told == WEFT_OK)
+            assert_int_equal(w->child.chunk_bytes, weft_pace_chunk(1000000));
+    }
+    weft_site_free(site);
+}
+
+/* A later HELLO of a name takes the place of one that waits, and never that of a child that has joined. */
+static void a_name_comes_again(void **state)
+{
+    static const struct {
+        weft_child_state before, after;
+    } rows[] = {{WEFT_CHILD_GUEST, WEFT_CHILD_LEAVING},
+                {WEFT_CHILD_GREETING, WEFT_CHILD_LEAVING},
+                {WEFT_CHILD_JOINED, WEFT_CHILD_JOINED}};
+    world *w = *state;
+    weft_site *site = load("[peers]\nprovider = loop\n[peer.r0]\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint8_t mine[WEFT_MESSAGE_MAX];
+        weft_out out = {mine, sizeof mine, 0, false};
+        weft_wire_hello hello = sample_hello;
+        weft_child *pair = pair_up(w);
+        w->session.site = site;
+        w->relay.outlets[0] = (weft_relay_outlet){.provider = weft_provider_find("loop"), .facts.chunk_bytes = 1 << 20};
+        pair[0].state = rows[i].before;
+        pair[0].greeted = true;
+        snprintf(pair[0].hello.name, sizeof pair[0].hello.name, "r0");
+        pair[1].state = WEFT_CHILD_GUEST;
+        pair[1].down.nonce = hello.nonce;
+        snprintf(hello.provider, sizeof hello.provider, "loop");
+        weft_wire_put_hello(&out, &hello);
+        assert_int_equal(weft_child_hello(&w->relay, &pair[1], out.data, out.used), WEFT_OK);
+        assert_true(pair[1].greeted);
+        assert_int_equal(pair[0].state, rows[i].after);
+        part(w);
+    }
+    w->session.site = &w->site;
+    weft_site_free(site);
 }
 
 /* Who says nothing, is not joined, or takes no write, has a time for it. */
@@ -567,6 +802,12 @@ int main(void)
         TEST(who_does_not_read),
         TEST(the_rate_limit_holds),
         TEST(own_slots_are_granted_again),
+        TEST(own_buckets_in_order),
+        TEST(buckets_in_order),
+        TEST(one_of_two),
+        TEST(a_child_that_went),
+        TEST(hello_is_judged),
+        TEST(a_name_comes_again),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

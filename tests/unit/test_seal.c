@@ -137,8 +137,18 @@ static void keys_that_differ(void **state)
     make_key("a.key"); /* read by the trainer from now on, and by a rollout that dials: but not both */
     weft_status first = weft_control_flush(&s.p.a);
     assert_int_equal(first, WEFT_OK);
-    make_key("a.key");
-    assert_refused(&s, "it does not know key", "a comes with key");
+    char ids[2][WEFT_SECRET_ID], home[100], there[100];
+    for (int i = 0; i < 2; i++) {
+        weft_secret *secret = weft_secret_open();
+        if (i)
+            make_key("a.key");
+        assert_int_equal(weft_secret_read(secret, in_folder("a.key")), WEFT_OK);
+        memcpy(ids[i], secret->id, sizeof ids[i]);
+        weft_secret_close(secret);
+    }
+    snprintf(home, sizeof home, "it does not know key %s of a", ids[0]);
+    snprintf(there, sizeof there, "a comes with key %s, its key here is %s", ids[0], ids[1]);
+    assert_refused(&s, home, there);
     close_sealed(&s);
 }
 
@@ -209,6 +219,132 @@ static void a_key_is_never_written_over(void **state)
     weft_secret_close(then);
 }
 
+/* Files of a key that others may read or write, or that are no files, are refused, and nothing of them is kept. */
+static void who_may_read_a_key(void **state)
+{
+    static const struct {
+        mode_t mode;
+        bool others; /* it belongs to somebody else */
+        const char *says;
+    } rows[] = {
+        {0600, false, NULL},
+        {0400, false, NULL},
+        {0640, false, "has mode 0640"},
+        {0620, false, "has mode 0620"},
+        {0602, false, "has mode 0602"},
+        {0604, false, "has mode 0604"},
+        {0600, true, "neither root nor who runs this"},
+    };
+    weft_secret *secret = weft_secret_open();
+    static char lines[WEFT_SECRET_FILE + 1];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        make_key("mode");
+        assert_int_equal(chmod(in_folder("mode"), rows[i].mode), 0);
+        if (rows[i].others && chown(in_folder("mode"), 12345, 12345) != 0)
+            continue; /* this is no root */
+        const weft_status status = weft_secret_read(secret, in_folder("mode"));
+        if (status != (rows[i].says ? WEFT_E_CONFIG : WEFT_OK) || (secret->bytes == 0) != (rows[i].says != NULL))
+            fail_msg("row %zu: %s", i, weft_status_name(status));
+        if (rows[i].says)
+            assert_non_null(strstr(weft_last_error(), rows[i].says));
+    }
+    unlink(in_folder("mode"));
+    assert_int_equal(mkfifo(in_folder("mode"), 0600), 0);
+    assert_int_equal(weft_secret_read(secret, in_folder("mode")), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "is no file"));
+    unlink(in_folder("mode"));
+    FILE *file = fopen(in_folder("mode"), "w");
+    assert_true(file && chmod(in_folder("mode"), 0600) == 0);
+    memset(lines, 'a', sizeof lines);
+    assert_int_equal(fwrite(lines, 1, sizeof lines, file), sizeof lines);
+    fclose(file);
+    assert_int_equal(weft_secret_read(secret, in_folder("mode")), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "it is no key"));
+    unlink(in_folder("mode"));
+    weft_secret_close(secret);
+}
+
+/* Keys differ in each part of their bytes. */
+static void keys_are_random(void **state)
+{
+    weft_secret *first = weft_secret_open(), *then = weft_secret_open();
+    (void)state;
+    make_key("first");
+    make_key("then");
+    assert_int_equal(weft_secret_read(first, in_folder("first")), WEFT_OK);
+    assert_int_equal(weft_secret_read(then, in_folder("then")), WEFT_OK);
+    for (size_t at = 0; at < 32; at += 8)
+        assert_memory_not_equal(first->key + at, then->key + at, 8);
+    weft_secret_close(first);
+    weft_secret_close(then);
+}
+
+/* An end has the keys at open that it answers for: the trainer all, a relay its own and those behind it. */
+static void keys_that_an_end_needs(void **state)
+{
+    static const struct {
+        const char *name; /* NULL: the trainer */
+        const char *absent;
+        bool refused;
+    } rows[] = {
+        {NULL, "a.key", true}, {NULL, "c.key", true}, {"a", "a.key", true},  {"a", "b.key", false},
+        {"r", "b.key", true},  {"r", "a.key", false}, {"r", "c.key", false}, {"s", "c.key", true},
+    };
+    (void)state;
+    need_library();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        weft_site *site = load_keyed();
+        weft_guard *guard = NULL;
+        unlink(in_folder(rows[i].absent));
+        const weft_status status = weft_guard_open(site, rows[i].name, &guard);
+        make_key(rows[i].absent);
+        if (status != (rows[i].refused ? WEFT_E_CONFIG : WEFT_OK))
+            fail_msg("row %zu: %s: %s", i, weft_status_name(status), weft_last_error());
+        weft_guard_close(guard);
+        weft_site_free(site);
+    }
+}
+
+static char line_said[512];
+
+static void keep_line(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    (void)level;
+    snprintf(line_said, sizeof line_said, "%s", line);
+}
+
+/* Each session says at its open whether weights go in plain. */
+static void where_weights_go_in_plain(void **state)
+{
+    static const struct {
+        const char *first, *then, *says;
+    } rows[] = {
+        {"stream", "stream", "messages and weights are secret ("},
+        {"stream", "tcp", "so are weights that go by stream; the others go in plain"},
+        {"tcp", "tcp", "weights go in plain by the providers"},
+    };
+    weft_log_sink sink = {WEFT_LOG_DEBUG, keep_line};
+    (void)state;
+    need_library();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[1024];
+        weft_guard *guard = NULL;
+        snprintf(text, sizeof text,
+                 "[security]\nmode = tls\n[peers]\nkey_file = %s\n[peer.a]\nprovider = %s\n[peer.b]\nprovider = %s\n",
+                 in_folder("*.key"), rows[i].first, rows[i].then);
+        weft_site *site = load(text);
+        weft_log_sink *before = weft_log_enter(&sink);
+        assert_int_equal(weft_guard_open(site, NULL, &guard), WEFT_OK);
+        weft_log_enter(before);
+        if (!strstr(line_said, rows[i].says))
+            fail_msg("row %zu: %s", i, line_said);
+        weft_guard_close(guard);
+        weft_site_free(site);
+    }
+}
+
 static void copy_key(const char *from, const char *to)
 {
     char command[800];
@@ -237,6 +373,7 @@ static void the_next_key(void **state)
         assert_true(s.p.a.sealed && s.p.b.sealed);
         assert_true(weft_control_proves(&s.p.b, "b"));
         assert_false(weft_control_proves(&s.p.b, "a"));
+        assert_false(weft_control_proves(&s.p.a, "a") || weft_control_proves(&s.p.a, WEFT_GUARD_TRAINER));
         close_sealed(&s);
     }
     unlink(in_folder("b.next"));
@@ -431,6 +568,10 @@ static void no_key_is_left(void **state)
     for (int i = 0; i < 32; i++)
         known[i] = (uint8_t) ~(witness[i] = (uint8_t)(weft_mix64(77) >> i % 8 * 8) + (uint8_t)i);
     assert_true(places_of(known) > 0); /* what is there is found */
+    weft_secret *secret = weft_secret_open();
+    assert_int_equal(weft_secret_read(secret, in_folder("a.key")), WEFT_OK);
+    assert_int_equal(places_of(inverted), 0); /* core dumps leave it out, though it is there */
+    weft_secret_close(secret);
     open_sealed(&s, "a");
     shake(&s, &dialed, &answered);
     assert_true(s.p.a.sealed && s.p.b.sealed);
@@ -453,6 +594,10 @@ int main(void)
         cmocka_unit_test(files_gone_bad),
         cmocka_unit_test(files_of_keys),
         cmocka_unit_test(a_key_is_never_written_over),
+        cmocka_unit_test(who_may_read_a_key),
+        cmocka_unit_test(keys_are_random),
+        cmocka_unit_test(keys_that_an_end_needs),
+        cmocka_unit_test(where_weights_go_in_plain),
         cmocka_unit_test(the_next_key),
         cmocka_unit_test(names_of_others),
         cmocka_unit_test(babble),

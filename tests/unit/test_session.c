@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "backends/host/host.h"
 #include "base/status.h"
 #include "layout/layout.h"
 #include "session/await.h"
@@ -12,6 +13,7 @@
 
 static uint64_t time_ns;
 static unsigned warnings;
+static weft_session *sleeper; /* its lock is free while it sleeps */
 
 static uint64_t now_ns(void *user)
 {
@@ -23,6 +25,8 @@ static void pass(void *user, uint64_t ns)
 {
     (void)user;
     time_ns += ns;
+    if (sleeper)
+        assert_int_equal(pthread_mutex_trylock(&sleeper->lock) || pthread_mutex_unlock(&sleeper->lock), 0);
 }
 
 static const weft_clock hand = {now_ns, pass, NULL};
@@ -32,6 +36,20 @@ static void hear(weft_log_sink *sink, weft_log_level level, const char *line)
     (void)sink;
     (void)line;
     warnings += level == WEFT_LOG_WARN;
+}
+
+static char own[64]; /* lines that the callback got, with their levels */
+
+static void hear_own(void *user, weft_log_level level, const char *line)
+{
+    (void)user;
+    snprintf(own + strlen(own), sizeof own - strlen(own), "%d%s ", (int)level, line);
+}
+
+static void figures(const weft_session *session, weft_stats_info *stats)
+{
+    (void)session;
+    (void)stats;
 }
 
 static weft_log_sink sink = {WEFT_LOG_DEBUG, hear};
@@ -45,6 +63,14 @@ static int begin(void **state)
     weft_turn_open(&session->turn);
     session->events = calloc(WEFT_EVENTS, sizeof *session->events);
     session->caller_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    session->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    session->lines = calloc(WEFT_LOG_LINES, WEFT_LOG_KEPT);
+    session->line_levels = calloc(WEFT_LOG_LINES, sizeof *session->line_levels);
+    session->options.log = hear_own;
+    session->own_log = true;
+    session->figures = figures;
+    session->site = load("[peers]\nprovider = loop\n[peer.a]\n");
+    own[0] = 0;
     session->caller_waits = (weft_waits){.fds = calloc(2, sizeof(struct pollfd)), .capacity = 2};
     session->sink = sink;
     time_ns = 1;
@@ -60,6 +86,11 @@ static int end(void **state)
     weft_session *session = *state;
     weft_log_enter(NULL);
     weft_clock_own = NULL;
+    sleeper = NULL;
+    weft_site_free(session->site);
+    free(session->lines);
+    free(session->line_levels);
+    close(session->wake_fd);
     close(session->caller_fd);
     free(session->caller_waits.fds);
     free(session->events);
@@ -157,6 +188,65 @@ static void a_blind_sleep_doubles(void **state)
     pthread_mutex_unlock(&session->lock);
 }
 
+static weft_waits wants; /* what a step says */
+static uint64_t wakes_in_ns;
+static unsigned steps;
+
+static void step_wants(weft_session *session, bool work, weft_waits *waits)
+{
+    (void)session;
+    assert_true(work);
+    steps++;
+    waits->busy = wants.busy;
+    waits->blind = wants.blind;
+    weft_waits_until(waits, time_ns + wakes_in_ns);
+}
+
+/* A step is slept after for as long as it said, without the lock; an interrupt ends that once. */
+static void a_step_is_slept_after(void **state)
+{
+    static const struct {
+        bool busy, blind, interrupted;
+        uint64_t wakes_ms, deadline_ms, slept_us;
+    } rows[] = {
+        {false, false, false, 10, 20, 10000}, {false, false, false, 30, 20, 20000},
+        {true, false, false, 10, 20, 0},      {false, true, false, 10, 20, 20},
+        {false, true, false, 10, 20, 40},     {true, true, false, 10, 20, 0},
+        {false, true, false, 10, 20, 20},     {false, false, true, 10, 20, 0},
+        {false, false, false, 10, 20, 10000},
+    };
+    weft_session *session = sleeper = *state;
+    session->step = step_wants;
+    session->caller_blind_ns = 20000;
+    pthread_mutex_lock(&session->lock);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const uint64_t before = time_ns;
+        wants.busy = rows[i].busy;
+        wants.blind = rows[i].blind;
+        wakes_in_ns = rows[i].wakes_ms * WEFT_NS_PER_MS;
+        steps = 0;
+        if (rows[i].interrupted)
+            weft_interrupt(session);
+        assert_true(weft_session_wait(session, before + rows[i].deadline_ms * WEFT_NS_PER_MS)); /* there is no thread */
+        assert_int_equal(steps, 1);
+        assert_int_equal((time_ns - before) / 1000, rows[i].slept_us);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
+/* A wake-up has the thread look at everything, and a nudge only at what is due. */
+static void who_wakes_the_thread(void **state)
+{
+    weft_session *session = *state;
+    uint64_t count = 0;
+    weft_session_nudge(session);
+    assert_false(session->woken);
+    assert_int_equal(read(session->wake_fd, &count, sizeof count), sizeof count);
+    weft_session_wake(session);
+    assert_true(session->woken);
+    assert_int_equal(read(session->wake_fd, &count, sizeof count), sizeof count);
+}
+
 static void a_forked_child_interrupts_nothing(void **state)
 {
     weft_session *session = *state;
@@ -180,6 +270,57 @@ static void a_refused_event_stays(void **state)
     assert_int_equal(weft_events(session, &event), WEFT_OK);
     assert_string_equal(event.text, "text");
     assert_int_equal(weft_events(session, &event), WEFT_AGAIN);
+}
+
+/* Events come in order, each with its own version or none, whatever stood in its place of the ring before. */
+static void events_in_order(void **state)
+{
+    weft_session *session = *state;
+    for (uint64_t i = 0; i <= WEFT_EVENTS; i += 2) {
+        const weft_version version = {7, i, 9}, none = {0};
+        weft_event event = {.size = sizeof event};
+        weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, "p", i < WEFT_EVENTS ? &version : NULL, "first");
+        weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, "p", &version, "second");
+        assert_int_equal(weft_events(session, &event), WEFT_OK);
+        assert_string_equal(event.text, "first");
+        assert_memory_equal(&event.version, i < WEFT_EVENTS ? &version : &none, sizeof version);
+        assert_int_equal(weft_events(session, &event), WEFT_OK);
+        assert_string_equal(event.text, "second");
+    }
+}
+
+/* Lines come in order, with their levels, by the caller's own call, until the session was given up. */
+static void lines_in_order(void **state)
+{
+    weft_session *session = *state;
+    session->step = step_wants;
+    steps = 0;
+    weft_session_line(&session->sink, WEFT_LOG_WARN, "a");
+    weft_session_line(&session->sink, WEFT_LOG_INFO, "b");
+    assert_string_equal(own, "");
+    assert_int_equal(weft_progress(session, 0), WEFT_OK);
+    assert_string_equal(own, "1a 2b ");
+    assert_int_equal(steps, 0); /* they are the thread's */
+    atomic_store(&session->retired, true);
+    weft_session_line(&session->sink, WEFT_LOG_WARN, "c");
+    weft_session_hand_out(session);
+    assert_string_equal(own, "1a 2b ");
+}
+
+/* Structs of callers that were built with another weft.h. */
+static void other_sizes(void **state)
+{
+    weft_session *session = *state;
+    weft_stats_info stats, none;
+    weft_options options = {.size = offsetof(weft_options, run), .first_version = 5, .run = 7};
+    weft_options read = weft_session_options(&options);
+    assert_true(read.run == 0 && read.first_version == (offsetof(weft_options, first_version) < options.size ? 5 : 0));
+    memset(&stats, 0xee, sizeof stats);
+    none = stats;
+    stats.size = offsetof(weft_stats_info, allocations);
+    assert_int_equal(weft_stats(session, &stats), WEFT_OK);
+    assert_int_equal(stats.size, offsetof(weft_stats_info, allocations));
+    assert_memory_equal((char *)&stats + stats.size, (char *)&none + stats.size, sizeof stats - stats.size);
 }
 
 /* ---- what is not there yet */
@@ -232,10 +373,10 @@ static weft_status rest(weft_backend_state *state)
     return WEFT_E_TIMEOUT;
 }
 
-static weft_layout *two_matrices(void)
+static weft_layout *two_matrices(uint64_t rows)
 {
-    static const uint64_t shape[] = {8, 16};
-    static const weft_tensor tensors[] = {{"first", WEFT_U8, 2, shape}, {"second", WEFT_U8, 2, shape}};
+    const uint64_t shape[] = {rows, 16};
+    const weft_tensor tensors[] = {{"first", WEFT_U8, 2, shape}, {"second", WEFT_U8, 2, shape}};
     weft_layout *layout = NULL;
     assert_int_equal(weft_layout_create(tensors, 2, &layout), WEFT_OK);
     return layout;
@@ -259,7 +400,7 @@ static void weights_elsewhere_are_refused(void **state)
     };
     weft_session *session = *state;
     weft_backend backend = {.runs = three_runs, .check = check};
-    weft_layout *layout = two_matrices();
+    weft_layout *layout = two_matrices(8);
     const weft_piece pieces[] = {{0, 0, 128, memory[0]}, {1, 0, 64, memory[1]}, {1, 64, 64, memory[1] + 64}};
     const weft_block blocks[] = {
         {.slice = {0, 0, 8, 0, 16}, .data = memory[0]},
@@ -281,21 +422,75 @@ static void weights_elsewhere_are_refused(void **state)
     weft_layout_free(layout);
 }
 
+/* Two tensors in two pieces each, which are one unit or two, and one frame may have both. */
 static void too_many_pieces_are_refused(void **state)
 {
-    static uint8_t memory[300];
+    static uint8_t memory[1 << 20];
     weft_session *session = *state;
-    weft_backend backend = {.runs = three_runs, .check = check};
-    weft_layout *layout = two_matrices();
-    weft_binding binding;
-    const weft_piece pieces[] = {
-        {0, 0, 128, memory}, {1, 0, 64, memory + 130}, {1, 64, 32, memory + 195}, {1, 96, 32, memory + 230}};
+    static const weft_backend backend = {.runs = three_runs, .check = check};
     session->backend = &backend;
     elsewhere = NULL;
-    assert_int_equal(weft_binding_open(layout, pieces, 4, &binding), WEFT_OK);
-    assert_int_equal(weft_session_check(session, &binding), WEFT_E_LAYOUT);
-    assert_non_null(strstr(weft_last_error(), "tensor first and those after it lie in 4 pieces"));
+    for (uint64_t half = 64; half <= 131072; half += 131008) {
+        weft_layout *layout = two_matrices(half / 8);
+        weft_binding binding;
+        const weft_piece pieces[] = {{0, 0, half, memory},
+                                     {0, half, half, memory + half + 9},
+                                     {1, 0, half, memory + 2 * half + 19},
+                                     {1, half, half, memory + 3 * half + 29}};
+        assert_int_equal(layout->unit_count, half == 64 ? 1 : 2);
+        assert_int_equal(weft_binding_open(layout, pieces, 4, &binding), WEFT_OK);
+        assert_int_equal(weft_session_check(session, &binding), WEFT_E_LAYOUT);
+        assert_non_null(strstr(weft_last_error(), "tensor first and those after it lie in 4 pieces"));
+        weft_binding_close(&binding);
+        weft_layout_free(layout);
+    }
+}
+
+/* Digests are counted from nothing, whatever stood in their place. */
+static void digests_begin_at_nothing(void **state)
+{
+    static uint8_t memory[256];
+    weft_layout *layout = two_matrices(8);
+    const weft_backend_options options = {-1, "portable", 0, 0};
+    weft_backend_state *device;
+    weft_pipeline window;
+    weft_binding binding;
+    uint64_t root[2], sums[2][8];
+    (void)state;
+    assert_true(layout->part_count <= 8);
+    assert_int_equal(weft_backend_host.open(&options, &device), WEFT_OK);
+    assert_int_equal(weft_pipeline_open(&window, &weft_backend_host, device), WEFT_OK);
+    assert_int_equal(weft_binding_open_image(layout, memory, &binding), WEFT_OK);
+    memset(sums[0], 0, sizeof sums[0]);
+    memset(sums[1], 0xee, sizeof sums[1]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(weft_session_digest(&window, &binding, sums[i], &root[i]), WEFT_OK);
+    assert_int_equal(root[0], root[1]);
     weft_binding_close(&binding);
+    weft_pipeline_close(&window);
+    weft_backend_host.close(device);
+    weft_layout_free(layout);
+}
+
+/* ---- open */
+
+static void opened_or_refused(void **state)
+{
+    weft_session *session = *state, *made = NULL;
+    const weft_slice slice = {0};
+    const weft_options options = {.size = sizeof options, .slices = &slice, .slice_count = 1};
+    const weft_backend_options work = {-1, "portable", 0, 0};
+    weft_layout *layout = two_matrices(8);
+    weft_division division;
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        assert_int_equal(weft_session_divide(session->site, layout, NULL, true, &division), WEFT_OK);
+        assert_int_equal(
+            weft_session_make(session->site, &division, &options, known ? "host" : "abacus", &work, 4, &made),
+            known ? WEFT_OK : WEFT_E_MISSING);
+    }
+    assert_true(made->has_share && !made->options.slices); /* the caller may free them now */
+    weft_session_unmake(made);
     weft_layout_free(layout);
 }
 
@@ -320,11 +515,18 @@ int main(void)
         TEST(ports_are_waited_for),
         TEST(what_has_no_place_is_polled),
         TEST(a_blind_sleep_doubles),
+        TEST(a_step_is_slept_after),
+        TEST(who_wakes_the_thread),
         TEST(a_forked_child_interrupts_nothing),
         TEST(a_refused_event_stays),
+        TEST(events_in_order),
+        TEST(lines_in_order),
+        TEST(other_sizes),
         TEST(absence_is_waited_for),
         TEST(weights_elsewhere_are_refused),
         TEST(too_many_pieces_are_refused),
+        TEST(digests_begin_at_nothing),
+        TEST(opened_or_refused),
         TEST(what_was_given_up_is_waited_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

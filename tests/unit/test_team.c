@@ -1,4 +1,5 @@
 /* The team: every lane runs a task once, again and again, and a fault in a helper meets the application's handler. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -130,10 +131,23 @@ static void other_signals_stay_away(void **state)
         assert_int_equal(sigismember(&before, number), sigismember(&after, number));
 }
 
+/* As many workers as the site says, within the most there can be; auto is half of the CPUs, and eight at most. */
+static void how_many_workers(void **state)
+{
+    cpu_set_t cpus;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+    const uint32_t half = (uint32_t)CPU_COUNT(&cpus) / 2;
+    assert_int_equal(weft_team_workers(3), 3);
+    assert_int_equal(weft_team_workers(UINT64_MAX), WEFT_TEAM_MAX);
+    assert_int_equal(weft_team_workers(0), half < 1 ? 1 : half < 8 ? half : 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_lane_runs_once),
+        cmocka_unit_test(how_many_workers),
         cmocka_unit_test(faults_meet_the_handler),
         cmocka_unit_test(other_signals_stay_away),
     };

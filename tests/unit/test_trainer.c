@@ -8,6 +8,7 @@
 #include "peer/peer.h"
 #include "tests/support/site_load.h"
 #include "trainer/publish.h"
+#include "trainer/recorder.h"
 
 #define NEWEST 5u
 
@@ -38,6 +39,7 @@ static world *world_open(void)
     pthread_mutex_init(&w->session.lock, NULL);
     pthread_cond_init(&w->session.changed, NULL);
     w->session.sink = (weft_log_sink){WEFT_LOG_DEBUG, hear};
+    w->session.wake_fd = -1;
     w->session.events = calloc(WEFT_EVENTS, sizeof *w->session.events);
     w->peers = (weft_peer_table){.list = &w->peer, .count = 1};
     w->peer = (weft_peer){.session = &w->session, .state = WEFT_PEER_LIVE, .claim.name = "p"};
@@ -158,6 +160,52 @@ static void a_withdrawn_update_that_is_read(void **state)
     assert_true(withdrawn->levels && w->peer.connection.greeted);
     assert_true(weft_eviction_give_up(&w->publisher));
     assert_false(withdrawn->levels || w->peer.connection.greeted);
+    world_close(w);
+}
+
+/* Frames of an update that is shown to peers, and takes its place in the ring. */
+static weft_update *show(world *w, weft_update *update)
+{
+    *update = (weft_update){0};
+    frames_put(w, update, WEFT_LEVEL_FAST);
+    update->attachment = weft_blob_make("attached", 8);
+    update->chain[WEFT_LEVEL_FAST].bytes = 1 << 20; /* enough to be let out */
+    weft_eager_show(&w->publisher, update);
+    assert_non_null(w->publisher.eager.update);
+    return w->publisher.eager.update;
+}
+
+/* Whatever reads of an update that is withdrawn goes on reading, apart from the ring, until the next one is. */
+static void a_withdrawn_update_is_kept_apart(void **state)
+{
+    world *w = world_open();
+    weft_update *withdrawn = &w->publisher.eager.withdrawn, update;
+    weft_arena *arena = &w->publisher.journal.arena;
+    const uint32_t free_blocks = weft_arena_free_blocks(arena);
+    static const uint32_t readers[] = {2, 0, 1}, used[] = {1, 1, 1};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        weft_update *place = show(w, &update);
+        place->readers = readers[i];
+        if (i == 0)
+            w->peer.flights.list[3].update = w->peer.posting.update = place;
+        weft_eager_withdraw(&w->publisher, &update);
+        assert_null(w->publisher.eager.update);
+        assert_true(place->levels == 0 && place->readers == 0);
+        assert_int_equal(weft_arena_free_blocks(arena), free_blocks - used[i]);
+        assert_int_equal(withdrawn->readers, i < 2 ? 2 : 1);
+        assert_null(withdrawn->attachment);
+        assert_ptr_equal(w->peer.posting.update, i < 2 ? withdrawn : NULL);
+        assert_int_equal(w->peer.connection.greeted, i < 2);
+        weft_blob_drop(update.attachment);
+        if (i == 1) { /* writes that ended: the peer reads by its stream alone */
+            assert_ptr_equal(w->peer.flights.list[3].update, withdrawn);
+            w->peer.flights.list[3].update = w->peer.posting.update = NULL;
+            w->peer.feed.update = withdrawn;
+        }
+    }
+    assert_true(weft_eager_give_up(&w->publisher, true));
+    assert_int_equal(weft_arena_free_blocks(arena), free_blocks);
     world_close(w);
 }
 
@@ -388,11 +436,47 @@ static void old_weights_are_waited_for(void **state)
     world_close(w);
 }
 
+/* ---- the recorder */
+
+/* At the end all versions that are not in the store are counted, and told if the last one is among them. */
+static void what_is_left_is_told(void **state)
+{
+    static const struct {
+        uint64_t next;
+        bool linked;
+        unsigned unrecorded, warned;
+    } rows[] = {{6, true, 0, 0}, {4, true, 2, 1}, {6, false, 0, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        world *w = world_open();
+        weft_recorder recorder = {.publisher = &w->publisher, .next = rows[i].next, .linked = rows[i].linked};
+        w->publisher.newest.order = NEWEST;
+        weft_recorder_tell_left(&recorder);
+        assert_int_equal(w->session.stats.unrecorded, rows[i].unrecorded);
+        assert_int_equal(warnings, rows[i].warned);
+        world_close(w);
+    }
+}
+
+static void a_store_of_slices_needs_the_sources(void **state)
+{
+    world *w = world_open();
+    (void)state;
+    w->session.site = load("[trainer]\nstore = /tmp/nowhere/weft\n[peers]\nprovider = loop\n[peer.a]\n");
+    w->session.has_share = true;
+    assert_int_equal(weft_recorder_open(&w->publisher), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "no section [source.R]"));
+    assert_null(w->publisher.recorder);
+    weft_site_free(w->session.site);
+    world_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheapest_goes_first),
         cmocka_unit_test(a_withdrawn_update_that_is_read),
+        cmocka_unit_test(a_withdrawn_update_is_kept_apart),
         cmocka_unit_test(a_full_ring),
         cmocka_unit_test(merges_keep_their_share),
         cmocka_unit_test(who_lags),
@@ -400,6 +484,8 @@ int main(void)
         cmocka_unit_test(descriptors_of_peers),
         cmocka_unit_test(where_the_shadow_lies),
         cmocka_unit_test(old_weights_are_waited_for),
+        cmocka_unit_test(what_is_left_is_told),
+        cmocka_unit_test(a_store_of_slices_needs_the_sources),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
