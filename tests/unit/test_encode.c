@@ -268,8 +268,7 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
     encoded = 0;
     assert_int_equal(pass_run(encoder, t), status);
     weft_log_enter(before);
-    assert_true(encoded <=
-                unit + encoder->lanes.count * WEFT_LANE_AHEAD); /* what lanes had made ahead, and no more */
+    assert_true(encoded <= unit + encoder->lanes.count * WEFT_LANE_AHEAD); /* what lanes had made ahead, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
     assert_int_equal(lines,
