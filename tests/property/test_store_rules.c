@@ -26,7 +26,8 @@ static weft_status open_counted(void *place, const char *name, weft_update_file 
     const unsigned before = atomic_fetch_add(&own.opened, 1), now = atomic_fetch_add(&own.open_now, 1) + 1;
     if (now > own.open_most)
         own.open_most = now;
-    usleep(own.port.abreast ? 2000 : 0); /* so that others come meanwhile */
+    for (int i = 0; i < 50 && own.open_good && own.open_most <= own.port.abreast && own.port.abreast; i++)
+        usleep(1000); /* until more come than may */
     const weft_status status = before < own.open_good ? own.folder->open(place, name, update)
                                                       : weft_fail_quiet(WEFT_E_TIMEOUT, "the server is away");
     atomic_fetch_sub(&own.open_now, 1);
@@ -694,7 +695,7 @@ static void test_files_are_looked_at_abreast(void **state)
         own_take(&w, rows[i].good);
         own.port.abreast = rows[i].abreast;
         assert_int_equal(weft_store_refresh(w.store), rows[i].status);
-        assert_true(own.open_most <= rows[i].most && (own.open_most > 1 || rows[i].most == 1));
+        assert_true(own.open_most <= rows[i].most && (own.open_most > 1 || rows[i].most == 1 || !rows[i].good));
         assert_true(rows[i].status == WEFT_OK ? own.opened == 16 : own.opened <= rows[i].good + rows[i].most);
         assert_int_equal(w.store->count, rows[i].status == WEFT_OK ? 10 : 0);
         assert_int_equal(rename(folder, w.folder), 0);
