@@ -1,5 +1,4 @@
-/* The key table, and the sites of conf/: they load, and are what they say. integration.cli_info holds weft.ini to it.
-*the table.* /
+/* The key table, and the sites of conf/: they load, and are what they say. integration.cli_info holds weft.ini to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
