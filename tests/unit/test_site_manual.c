@@ -1,4 +1,4 @@
-/* The key table, and the sites of conf/: they load, and are what they say. integration.cli_info holds weft.ini to it. */
+/* The key table, and the sites of conf/: they load, and are what they say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "site/site_value.h"
 #include "tests/support/site_scratch.h"
 
-    static weft_site *load(const char *name)
+static weft_site *load(const char *name)
 {
     char path[512];
     size_t count;
