@@ -38,8 +38,6 @@ void weft_peer_levels_begin(weft_demand *demand, const weft_layout *layout, uint
 
 void weft_peer_level_judge(weft_demand *demand, weft_peer *peer)
 {
-    if (peer->site.level != WEFT_CHOICE_AUTO)
-        return;
     weft_level_wish wish = wish_of(demand, peer, demand->wanting);
     weft_level level = weft_level_choose(&wish);
     if (level == peer->tuning.wanted)

@@ -6,9 +6,6 @@
 #include "base/status.h"
 #include "peer/peer.h"
 
-/* Publishes that may come in between before the work is given up. */
-#define TRIES 8u
-
 _Static_assert(1u << WEFT_RUN_SHIFT_MAX <= 64, "a block's units have a bit each");
 
 /* ---- open and close */
@@ -163,29 +160,18 @@ static bool enter_calm(const weft_rebuilder_owner *owner)
     return false;
 }
 
-/* Units that are copied out of the shadow at one time under the lock. */
-#define UNITS_LOCKED 128u
-
-/* Copies the block out of the shadow. Errors: WEFT_AGAIN, because
- * a publish came in between. */
-static weft_status copy_block(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+/* Copies the block out of the shadow. */
+static weft_status copy_block(const weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
     weft_publisher *publisher = r->owner.publisher;
-    const weft_layout *layout = publisher->session->layout;
-    for (uint32_t i = 0, units; i == 0 || i < image->units; i += units) {
-        if (!enter_calm(&r->owner))
-            return WEFT_E_BUDGET;
-        if (i == 0)
-            place_block(publisher, order, unit, shift, image);
-        bool same = publisher->newest.order == image->order;
-        units = image->units - i < UNITS_LOCKED ? image->units - i : UNITS_LOCKED;
-        weft_status status = weft_shadow_read(&publisher->shadow, &publisher->shadow.bridge_loads, image->unit + i,
-                                              units, false, weft_image_at(layout, image, image->unit + i));
-        leave(&r->owner);
-        if (status != WEFT_OK || !same)
-            return status != WEFT_OK ? status : WEFT_AGAIN;
-    }
-    return WEFT_OK;
+    if (!enter_calm(&r->owner))
+        return WEFT_E_BUDGET;
+    place_block(publisher, order, unit, shift, image);
+    const weft_status status =
+        weft_shadow_read(&publisher->shadow, &publisher->shadow.bridge_loads, image->unit, image->units, false,
+                         weft_image_at(publisher->session->layout, image, image->unit));
+    leave(&r->owner);
+    return status;
 }
 
 /* ---- back from there */
@@ -297,11 +283,9 @@ static weft_status rewind_to(weft_rebuilder *r, weft_image *image, uint64_t orde
 weft_status weft_rebuild_target(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift)
 {
     weft_image *image = &r->target;
-    weft_status status = WEFT_AGAIN;
     if (holds(image, order, unit, weft_layout_run(r->owner.publisher->session->layout, unit, shift)))
         return WEFT_OK;
-    for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
-        status = copy_block(r, order, unit, shift, image);
+    weft_status status = copy_block(r, order, unit, shift, image);
     if (status == WEFT_OK)
         status = rewind_to(r, image, order);
     if (status != WEFT_OK)

@@ -41,8 +41,7 @@ void weft_rebuilder_close(weft_rebuilder *rebuilder);
 uint64_t weft_rebuilder_need(const weft_layout *layout);
 
 /* Makes `target` hold the run of 2^shift units around `unit`, or a longer one, as it was after update `order`.
- * Errors: WEFT_E_BUDGET (a later version's frames are gone, or versions are published faster than they can be undone),
- * WEFT_AGAIN (the work is broken off). */
+ * Errors: WEFT_E_BUDGET (a later version's frames are gone, or the work is broken off). */
 weft_status weft_rebuild_target(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift);
 /* Makes `base` hold the same block as `target`, as it was after the earlier update `order`; no frame in between may
  * cross it. Errors: as above. */
