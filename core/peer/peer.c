@@ -1,3 +1,17 @@
+/* peer.c - what the trainer hears from one connection, and when it gives the connection up.
+ *
+ * In come the bytes of a control connection, one message at a time. Before the claim (greet.c) the other end is a
+ * guest: it may knock, say HELLO, or bring a duct for data. After the claim `act` hands each message to the file whose
+ * noun it bears: receipts to flights.c, wishes to wish.c, questions to answer.c and repair.c, rails to rail_*.c. A
+ * message that no rollout sends, or that does not fit what is under way, ends the connection and nothing else: the
+ * trainer keeps no part of it, and the peer joins again with what it really holds.
+ *
+ * QUERY and REPAIR cost as much as thousands of other messages, so a peer gets one of them answered a turn, and the
+ * rest of what it said waits for its next turn. That bounds what a peer can take from the others.
+ *
+ * Time ends a connection in three ways: silence beyond the heartbeat, a write that does not move within io_deadline,
+ * and a receipt that is owed too long (receipts.c). A peer that waits for work of the trainer hears PASSING meanwhile,
+ * because it could not tell that work from loss. */
 #include "peer/peer.h"
 
 #include <stdio.h>

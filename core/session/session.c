@@ -1,3 +1,18 @@
+/* session.c - what both ends of a connection are made of, and the thread that moves them.
+ *
+ * A session owns the backend, the site's copy, rings of log lines and events, and two descriptors that wake its
+ * threads. weft_trainer_open and weft_rollout_open make one, and give it a `step`: all that the end does about its
+ * peers, its messages and its data, once, without blocking. The step says in weft_waits what it waits for next.
+ *
+ * With progress = thread, `run` takes steps in turn with sleep, on a thread of its own. With progress = manual the
+ * caller's waits take them (weft_session_step_once), and a thread is left for urgent work alone. A caller that needs
+ * the steps itself, as a commit that receives a snapshot does, parks the thread, which then only helps (`stand_by`).
+ * Whoever takes a step holds the lock, and sleeps outside it, so a call never waits for the network to get the lock.
+ * Mutexes are not fair, so a busy thread yields to callers that are counted as waiting.
+ *
+ * A sleep ends at the earliest of: the step's deadline, a descriptor, a wake by a call, and IDLE_NS. Ports that have no
+ * descriptor are polled at growing intervals. A clock of the test's own takes the place of time in every one of these
+ * waits, which is why the simulator can run a fleet in one thread. */
 #include "session/session.h"
 
 #include <errno.h>

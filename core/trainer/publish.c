@@ -1,3 +1,18 @@
+/* publish.c - one version: finds what changed since the last one, encodes it, and hands it to the peers.
+ *
+ * In come the bound weights and the shadow, which has the bits published last. The call's thread chooses the parameters
+ * and runs the encoder, whose lanes bring frames in the order of units. append_frame puts each frame into the journal,
+ * in the chain of its level. Peers may read frames before the last one is there (eager.c). Where the journal has no
+ * room the version goes without frames, and peers get a snapshot: an update that fits nowhere must not fail a publish.
+ *
+ * The version then has a root: the digests of the last version, moved by what the encoder counted. hand_over makes it
+ * the newest under the session's lock, tells each greeted peer, and wakes the progress thread, which sends. Only then
+ * does the shadow take the new bits, because the peers need not wait for that. Until the shadow has them, snapshots and
+ * rebuilds wait (`shadow.busy`), because they read the shadow.
+ *
+ * Weights that change while they are published are the caller's mistake, and would make the shadow differ from what
+ * peers were told. The shadow's own digest shows that. amend then names the version after the shadow, because peers can
+ * be led to those bits. An error before hand_over withdraws the update: the last version stays the newest. */
 #include "trainer/publish.h"
 
 #include <stdio.h>

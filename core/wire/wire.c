@@ -1,3 +1,15 @@
+/* wire.c - the bodies of messages, bucket headers and update files, as docs/WIRE_FORMAT.md has them.
+ *
+ * Out goes a struct of the host, in comes bytes of the network; between them stand weft_out and weft_in, which never
+ * pass their ends, so that a body that is too short or too long is an error when it is done, and not at each field.
+ * Bytes that come in are hostile until a get has returned WEFT_OK: each get checks the range of every field that a
+ * caller would use as a size, a count or an index, and texts for what may be printed.
+ *
+ * Fields that are reserved have rows of the one value that this version knows. A reader refuses all others, so that a
+ * later version can give them a meaning without being misread.
+ *
+ * The files beside this one have what needs more than its own bytes: greetings and vouchers, ducts, and control.c,
+ * which cuts a stream into messages. */
 #include "wire/wire_body.h"
 
 #include "base/status.h"
