@@ -126,7 +126,6 @@ struct weft_site {
     struct {
         char listen[WEFT_SITE_TEXT];  /* host:port of the control plane; port 0: any free one */
         char address[WEFT_SITE_TEXT]; /* local interfaces or IPs of its fabric endpoints; "": listen's host */
-        char model[WEFT_SITE_TEXT];   /* default of `weft trainer --model`; "": none */
         char backend[WEFT_SITE_NAME];
         char kernels[WEFT_SITE_NAME];
         int64_t device;

@@ -43,9 +43,6 @@ static const weft_site_field fields[] = {
       "be away, and are used when they are back. Empty takes the host of listen, if that is an IP.\n"
       "Peers of a provider that has an address of its own ([provider.NAME] below) are served from that."},
      SITE(trainer.address), .rule = WEFT_TEXT_ADDRESS},
-    {{"trainer", "model", WEFT_KEY_TEXT, "", "a path of at most 255 bytes, or empty", false,
-      "Model file (safetensors) that `weft trainer` binds when --model is not given. Empty: --model must be given."},
-     SITE(trainer.model), .rule = WEFT_TEXT_ANY},
     {{"trainer", "backend", WEFT_KEY_CHOICE, "auto", BACKENDS, false,
       "Where the weights live and what works on them. auto takes cuda or hip where the process already works with "
       "such a device (a CUDA context is current, ROCm is loaded and has a device), else host."}, SITE(trainer.backend)},
@@ -356,6 +353,21 @@ _Static_assert(sizeof(weft_log_level) == sizeof(unsigned), "choices land as unsi
 const weft_site_field *weft_site_field_at(uint64_t index)
 {
     return index < COUNT(fields) ? &fields[index] : NULL;
+}
+
+/* Keys of earlier checkouts, and what serves their users now. */
+static const struct {
+    const char *section, *key, *now;
+} removed[] = {
+    {"trainer", "model", "this key is gone: give weft trainer --model FILE"},
+};
+
+const char *weft_site_removed(const char *section, const char *key)
+{
+    for (size_t i = 0; i < COUNT(removed); i++)
+        if (!strcmp(removed[i].section, section) && !strcmp(removed[i].key, key))
+            return removed[i].now;
+    return NULL;
 }
 
 uint64_t weft_site_field_index(const weft_site_field *field)

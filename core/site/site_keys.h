@@ -39,6 +39,9 @@ uint64_t weft_site_field_index(const weft_site_field *field);
 /* Finds the row of a key. NULL: there is none. `section` is the table's: "peer" for [peers] and every [peer.NAME]. */
 const weft_site_field *weft_site_field_of(const char *section, const char *key);
 
+/* Returns what serves the users of a key that an earlier checkout had. NULL: there was none of that name. */
+const char *weft_site_removed(const char *section, const char *key);
+
 /* Finds the nearest key of a section by edit distance. NULL: none is near. */
 const char *weft_site_field_near(const char *section, const char *key);
 

@@ -170,6 +170,9 @@ static const char *home_of(const char *key)
 static weft_status refuse_key(const weft_site_place *place, const char *table)
 {
     const char *near = weft_site_field_near(table, place->key), *home = home_of(place->key);
+    const char *now = weft_site_removed(table, place->key);
+    if (now)
+        return weft_site_refuse(place, "%s", now);
     if (home)
         return weft_site_refuse(place, "this key belongs to [%s]", home);
     if (near)

@@ -17,7 +17,7 @@ static void an_empty_file_is_all_defaults(void **state)
     assert_string_equal(site->name, "weft");
     assert_string_equal(site->trainer.listen, "127.0.0.1:7117");
     assert_string_equal(site->trainer.address, "");
-    assert_string_equal(site->trainer.model, "");
+    assert_string_equal(site->trainer.store, "");
     assert_string_equal(site->trainer.backend, "auto");
     assert_string_equal(site->trainer.kernels, "auto");
     assert_int_equal(site->trainer.device, -1);
@@ -88,7 +88,7 @@ static void every_key_reaches_its_field(void **state)
 {
     (void)state;
     weft_site *site = load("[site]\nname = hall-1\n"
-                           "[trainer]\nlisten = [::1]:0\naddress = eth0\nmodel = \"m; 1.safetensors\"\nbackend = host\n"
+                           "[trainer]\nlisten = [::1]:0\naddress = eth0\nstore = \"m; 1.safetensors\"\nbackend = host\n"
                            "kernels = portable\ndevice = 3\njournal = 1GiB\nmax_peers = 7\njoin_deadline = 1s\n"
                            "[peer.a]\naddress = 10.0.0.7\nprovider = tcp-rxm\nbackend = cuda\nkernels = avx512\n"
                            "device = 0\nbucket = 1MiB\nbucket_min = 128KiB\nbucket_max = 2MiB\nwindow = 256\n"
@@ -115,7 +115,7 @@ static void every_key_reaches_its_field(void **state)
     assert_string_equal(site->name, "hall-1");
     assert_string_equal(site->trainer.listen, "[::1]:0");
     assert_string_equal(site->trainer.address, "eth0");
-    assert_string_equal(site->trainer.model, "m; 1.safetensors");
+    assert_string_equal(site->trainer.store, "m; 1.safetensors");
     assert_string_equal(site->trainer.backend, "host");
     assert_string_equal(site->trainer.kernels, "portable");
     assert_int_equal(site->trainer.device, 3);
@@ -196,7 +196,7 @@ static void values_are_printed_in_their_unit(void **state)
         {"trainer.listen", "127.9.9.9:65535", "127.9.9.9:65535"},
         {"commit.snapshot", "staged", "staged"},
         {"log.level", "error", "error"},
-        {"trainer.model", "", ""},
+        {"trainer.store", "", ""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char override[128];

@@ -33,9 +33,10 @@ static void sections_and_keys(void **state)
         {"[peers]\n[ peers ]\n", 2, "[peers]: this section stands twice (first on line 1)"},
         {"[peers]\nwindow = 3\n# x\nwindow = 3\n", 4, "[peers] window: this key is given twice (first on line 2)"},
         {"[peers]\nwindow = 3\nwindow = three\n", 3, "[peers] window: this key is given twice (first on line 2)"},
+        {"[trainer]\nmodel = m\n", 2, "[trainer] model: this key is gone: give weft trainer --model FILE"},
         {"[peer.b]\nbuckets = 1MiB\n", 2, "[peer.b] buckets: no such key; did you mean bucket?"},
         {"[peer.b]\nBucket = 1MiB\n", 2, "[peer.b] Bucket: no such key; did you mean bucket?"},
-        {"[trainer]\nport = 7\n", 2, "[trainer] port: no such key; need one of listen, address, model, backend"},
+        {"[trainer]\nport = 7\n", 2, "[trainer] port: no such key; need one of listen, address, backend"},
         {"[trainer]\nwindow = 7\n", 2, "[trainer] window: this key belongs to [peers] or [peer.NAME]"},
         {"[provider.efa]\nports = 7000-7010\n", 2,
          "[provider.efa] ports = 7000-7010: only tcp and tcp-rxm listen on ports that can be chosen"},
@@ -252,8 +253,8 @@ static void overrides(void **state)
         {"trainer.listen=0.0.0.0:1", "override trainer.listen=0.0.0.0:1: beyond loopback"},
         {"peer.a.bucket_min=1GiB", "override peer.a.bucket_min=1GiB: for [peer.a] bucket_min 1GiB exceeds"},
         {"peer.gpu-1.bucket_min=1GiB", "override peer.gpu-1.bucket_min=1GiB: for [peer.gpu-1] bucket_min 1GiB"},
-        {"trainer.model=a\nb", "an override holds a control character"},
-        {"trainer.model=a\xc2\x80", "an override holds a control character"},
+        {"trainer.store=a\nb", "an override holds a control character"},
+        {"trainer.store=a\xc2\x80", "an override holds a control character"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_refused(&(bad_site){"[peers]\nbucket_max = 4MiB\n[peer.a]\n[peer.gpu-*]\n", 0, bad[i].says},
@@ -275,16 +276,16 @@ static void an_override_that_is_null(void **state)
 static void values_too_long(void **state)
 {
     (void)state;
-    char text[400] = "[trainer]\nmodel = ";
+    char text[400] = "[trainer]\nstore = ";
     weft_site *site;
     memset(text + strlen(text), 'x', WEFT_SITE_TEXT - 1);
     site_scratch_write(&scratch, text, strlen(text));
     assert_int_equal(weft_site_load(scratch.path, NULL, 0, &site), WEFT_OK);
-    assert_int_equal(strlen(site->trainer.model), WEFT_SITE_TEXT - 1);
+    assert_int_equal(strlen(site->trainer.store), WEFT_SITE_TEXT - 1);
     weft_site_free(site);
     text[strlen(text)] = 'x';
     char says[200];
-    snprintf(says, sizeof says, "[trainer] model = %.80s: need a path of at most 255 bytes, or empty",
+    snprintf(says, sizeof says, "[trainer] store = %.80s: need a path of at most 255 bytes, or empty",
              strchr(text, 'x'));
     assert_refused(&(bad_site){text, 2, says}, NULL);
 }

@@ -146,7 +146,7 @@ static void overrides_stand_in_for_their_section(void **state)
                                      "trainer.listen=127.0.0.1:7000",
                                      "provider.tcp.depth=5",
                                      "peer.lone.window=2",
-                                     "trainer.model=a=b ; c.d"};
+                                     "trainer.store=a=b ; c.d"};
     weft_site *site = load_with(ranked, overrides, 8);
     assert_get(site, "lone", "peer.window", "2");        /* the last of two */
     assert_get(site, "gpu-big-1", "peer.level", "fast"); /* over [peers] of the file */
@@ -155,7 +155,7 @@ static void overrides_stand_in_for_their_section(void **state)
     assert_get(site, "gpu-9", "peer.window", "99"); /* a name that the pattern admits */
     assert_get(site, "gpu-9", "peer.heartbeat", "20s");
     assert_get(site, NULL, "trainer.listen", "127.0.0.1:7000");
-    assert_get(site, NULL, "trainer.model", "a=b ; c.d");
+    assert_get(site, NULL, "trainer.store", "a=b ; c.d");
     assert_get(site, NULL, "provider.tcp.depth", "5");
     assert_int_equal(site->peer_count, 2); /* gpu-9 is admitted, not listed */
     weft_site_free(site);

@@ -21,7 +21,6 @@ enum { SLICE_MS = 100, VALUE_ROOM = 512 };
 typedef struct trainer {
     const weft_args *args;
     const char *model; /* path */
-    char model_of_site[VALUE_ROOM];
     weft_site *site;
     weft_weights weights;
     weft_holdings holdings; /* with --source */
@@ -88,12 +87,8 @@ static weft_status check_arguments(trainer *t)
     if (status != WEFT_OK)
         return status;
     t->model = args->model;
-    if (!t->model && weft_site_get(t->site, NULL, "trainer.model", t->model_of_site, VALUE_ROOM) == WEFT_OK &&
-        *t->model_of_site)
-        t->model = t->model_of_site;
     if (!t->model)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft trainer needs --model FILE, or the key model in [trainer] of %s",
-                               args->site);
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft trainer needs --model FILE");
     return check_versions(args);
 }
 
