@@ -39,7 +39,7 @@ static inline void make_key(const char *name)
 
 static inline void make_keys(void)
 {
-    for (const char *const *name = (const char *const[]){"a", "b", "c", "r", "s", NULL}; *name; name++) {
+    for (const char *const *name = (const char *const[]){"a", "b", "c", "d", "r", "s", "t", NULL}; *name; name++) {
         char file[16];
         snprintf(file, sizeof file, "%s.key", *name);
         make_key(file);
@@ -70,7 +70,8 @@ static inline weft_site *load_tls(const char *keys, const char *more)
     char text[2048];
     snprintf(text, sizeof text,
              "[security]\nmode = tls\n[peers]\n%s\n[peer.a]\n[peer.b]\nvia = r\n[peer.r]\nrelay = 127.0.0.1:7118\n"
-             "[peer.s]\nvia = r\nrelay = 127.0.0.1:7119\n[peer.c]\nvia = s\n%s",
+             "[peer.s]\nvia = r\nrelay = 127.0.0.1:7119\n[peer.c]\nvia = s\n[peer.t]\nvia = s\n"
+             "relay = 127.0.0.1:7120\n[peer.d]\nvia = t\n%s",
              keys, more);
     return load(text);
 }

@@ -402,6 +402,7 @@ static void names_of_others(void **state)
         {"r", "b", "r", 1, true},  {"r", "b", "", 0, false},  {"r", "a", "r", 1, false}, {"r", "c", "s", 2, true},
         {"r", "c", "r", 1, false}, {"s", "c", "s", 1, true},  {"s", "b", "s", 1, false}, {"s", "b", "r", 1, false},
         {"b", "b", "r", 1, false}, {"s", "c", "r", 2, false}, {"a", "c", "s", 2, false}, {"s", "c", "s", 2, false},
+        {"s", "d", "t", 2, true},  {"r", "d", "t", 3, true},  {"r", "d", "t", 2, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sealed s;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "site/site_link.h"
 #include "tests/support/site_load.h"
 
 static void an_empty_file_is_all_defaults(void **state)
@@ -266,6 +267,26 @@ static void sources_at_any_port(void **state)
     weft_site_free(site);
 }
 
+/* Where no address of the trainer's is known, its name may come to be known later. */
+static void where_the_trainer_comes_from(void **state)
+{
+    static const struct {
+        const char *text;
+        bool may;
+    } rows[] = {{"[trainer]\nlisten = localhost:7000\n", false},
+                {"[trainer]\nlisten = 127.0.0.1:7000\n", true},
+                {"[trainer]\nlisten = [::1]:7000\n", true},
+                {"[trainer]\nlisten = localhost:7000\naddress = e\n", true},
+                {"[trainer]\nlisten = localhost:7000\n[provider.tcp]\naddress = e\n", true},
+                {"[trainer]\nlisten = localhost:7000\n[provider.efa]\naddress = e\n", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_site *site = load(rows[i].text);
+        assert_int_equal(weft_site_trainer_may_come(site, "tcp"), rows[i].may);
+        weft_site_free(site);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_provider_is_named_by_its_whole_name),
         cmocka_unit_test(no_descriptor_stays_open),
         cmocka_unit_test(sources_at_any_port),
+        cmocka_unit_test(where_the_trainer_comes_from),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -215,6 +215,8 @@ static void keys_of_tls(void **state)
          "[security] mode = tls: [peer.g-*] has no key"},
         {"[security]\nmode = tls\nca = c\ncertificate = c\n", 2,
          "[security] mode = tls: certificates need all three of ca, certificate and key"},
+        {"[security]\nmode = tls\ncertificate = c\n", 2,
+         "[security] mode = tls: certificates need all three of ca, certificate and key"},
         {"[security]\nmode = tls\nca = c\ncertificate = c\nkey = k\n[peers]\nkey_file = k\n", 7,
          "[peers] key_file = k: names are proved by certificates here"},
         {"[security]\nmode = tls\nca = c\ncertificate = c\nkey = k\nkey_file = k\n", 6,
