@@ -192,6 +192,18 @@ static void the_journal_does_not_wait(void **state)
     image_close(&at);
 }
 
+/* What failed rests, but not beyond the end. */
+static void the_end_tries_once_more(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    rest_until(f, UINT64_MAX);
+    fleet_publish(f, 20);
+    fleet_stop_trainer(f);
+    has_all(f, f->history_count - 1);
+}
+
 static int setup_tight(void **state)
 {
     *state = open_stored(FLEET_TILES, "trainer.store_level=tight");
@@ -370,6 +382,7 @@ int main(void)
         TEST(a_run_follows_another),
         TEST(an_anchor_closes_a_gap),
         cmocka_unit_test_setup_teardown(the_journal_does_not_wait, setup_small_journal, teardown),
+        cmocka_unit_test_setup_teardown(the_end_tries_once_more, setup, teardown),
         cmocka_unit_test_setup_teardown(tight_updates_are_beside_the_others, setup_tight, teardown),
         cmocka_unit_test(wrong_bits_are_not_written),
         TEST(a_run_is_not_mixed),
