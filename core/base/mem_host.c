@@ -125,7 +125,7 @@ static void read_space(weft_mem_host *memory)
     limit(memory, space.rlim_cur, space.rlim_cur > used ? space.rlim_cur - used : 0, "ulimit -v");
 }
 
-uint64_t weft_mem_host_pending(uint64_t bytes)
+void weft_mem_host_reserve(weft_mem_host *memory, uint64_t bytes)
 {
     unsigned long long size, resident = 0;
     FILE *file = fopen("/proc/self/statm", "re");
@@ -134,7 +134,8 @@ uint64_t weft_mem_host_pending(uint64_t bytes)
     if (file)
         fclose(file);
     const uint64_t there = resident * (uint64_t)sysconf(_SC_PAGESIZE);
-    return bytes > there ? bytes - there : 0;
+    const uint64_t pending = bytes > there ? bytes - there : 0;
+    memory->available -= pending < memory->available ? pending : memory->available;
 }
 
 void weft_mem_host_read(const char *root, weft_mem_host *memory)

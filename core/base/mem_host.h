@@ -16,8 +16,8 @@ typedef struct weft_mem_host {
  * cannot be read limits nothing. */
 void weft_mem_host_read(const char *root, weft_mem_host *memory);
 
-/* Returns how many of the `bytes` that this process holds or will hold are not backed by memory yet: those beyond what
- * the process has resident. */
-uint64_t weft_mem_host_pending(uint64_t bytes);
+/* Takes off `available` those of the `bytes` that this process holds or will hold and that no memory is behind yet:
+ * what is beyond the process's resident memory. */
+void weft_mem_host_reserve(weft_mem_host *memory, uint64_t bytes);
 
 #endif

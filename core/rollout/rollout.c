@@ -314,11 +314,10 @@ static void share_out(const weft_rollout_share *share, weft_site_peer *site, wef
 static void settle_sizes(weft_rollout *rollout, const weft_rollout_share *share, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
-    const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
-    const uint64_t pending = far ? 0 : weft_mem_host_pending(rollout->layout->bytes);
     weft_mem_host memory;
     weft_mem_host_read("", &memory);
-    memory.available -= pending < memory.available ? pending : memory.available;
+    if (!(session->backend->caps & WEFT_BACKEND_DEVICE))
+        weft_mem_host_reserve(&memory, rollout->layout->bytes);
     if (share->ends > 1)
         share_out(share, &rollout->site, &memory, rollout->layout);
     *sizes = weft_rollout_sizes_of(session->site, &rollout->site, rollout->layout, session->backend, &memory);

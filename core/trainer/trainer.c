@@ -340,12 +340,11 @@ static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *
 /* Settles what `auto` comes to, as if the site had named that. Weights in host memory may be read after this. */
 static void settle_sizes(weft_session *session, weft_trainer_sizes *sizes)
 {
-    const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
-    const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
     weft_mem_host memory;
     weft_shadow_settle(session);
     weft_mem_host_read("", &memory);
-    memory.available -= pending < memory.available ? pending : memory.available;
+    if (!(session->backend->caps & WEFT_BACKEND_DEVICE))
+        weft_mem_host_reserve(&memory, session->layout->bytes);
     *sizes = weft_trainer_sizes_of(session->site, session->layout, session->backend, &memory);
     session->site->trainer.journal = sizes->journal.bytes;
 }

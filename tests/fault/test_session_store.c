@@ -210,6 +210,7 @@ static int setup_tight(void **state)
     return 0;
 }
 
+/* Blocks in which nothing changes are not rebuilt for one. */
 static void tight_updates_are_beside_the_others(void **state)
 {
     fleet *f = *state;
@@ -219,6 +220,11 @@ static void tight_updates_are_beside_the_others(void **state)
         wait_recorded(f, i + 1);
         fleet_publish(f, i % 3 == 0 ? 500 : 20);
     }
+    wait_recorded(f, 11);
+    f->dense[0] ^= 1;
+    fleet_publish_dense(f, NULL);
+    wait_recorded(f, 12);
+    assert_int_equal(f->trainer.session->trainer->publisher.recorder->rebuilder.target.unit, 0); /* no later block */
     fleet_stop_trainer(f);
     has_all(f, 0);
     image_open(f, &at);
@@ -227,7 +233,7 @@ static void tight_updates_are_beside_the_others(void **state)
         assert_true(weft_store_has(v, WEFT_STORE_TIGHT));
         assert_true(v->files[WEFT_STORE_TIGHT].item.bytes < v->files[WEFT_STORE_UPDATE].item.bytes);
     }
-    assert_int_equal(at.store->count, 11);
+    assert_int_equal(at.store->count, 12);
     image_close(&at);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # certificates.sh FOLDER [NAME...]: makes what tests of tls need: two authorities, and certificates of trainer, a, b and
-# each NAME. Further ones of a: expired, not begun yet, of the other authority, without a name, long before and after. One
-# of the trainer by the other authority, and one with a pattern. A key has mode 0600.
+# each NAME. Further ones of a: expired, not begun yet, of the other authority, without a name, long before and after,
+# and with a day that cannot be read. One of the trainer by the other authority, and one with a pattern. A key has mode
+# 0600.
 set -euo pipefail
 folder=$1
 mkdir -p "$folder" && cd "$folder"
@@ -39,6 +40,16 @@ sign() # sign FILE NAME AUTHORITY FROM TO: a certificate with the DNS name NAME;
         -startdate "$4" -enddate "$5"
 }
 
+unread() # unread FILE DAY: what a has, but a day that is no day in place of DAY
+{
+    cp a.key "$1.key"
+    {
+        echo -----BEGIN CERTIFICATE-----
+        openssl x509 -in a.pem -outform DER | LC_ALL=C sed "s/${2}000000Z/${2%1}x000000Z/" | base64
+        echo -----END CERTIFICATE-----
+    } >"$1.pem"
+}
+
 umask 077
 authority ca
 authority foreign
@@ -53,3 +64,5 @@ sign long a ca 20000101000000Z 21000101000000Z
 sign wide '*' ca 20200101000000Z 21000101000000Z
 sign impostor trainer foreign 20200101000000Z 21000101000000Z
 sign pattern '*.site.example' ca 20200101000000Z 21000101000000Z
+unread unbegun 200101
+unread unended 21000101

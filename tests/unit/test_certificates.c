@@ -73,6 +73,8 @@ static void own_files(void **state)
         {"ca", "a", "b", "a", "it is not the key of certificate = "},
         {"ca", "early", "early", "a", "it begins on 2099-01-01"},
         {"ca", "expired", "expired", "a", "it ended on 2001-01-01"},
+        {"ca", "unbegun", "unbegun", "a", "it begins on a day that cannot be read"},
+        {"ca", "unended", "unended", "a", "it ended on a day that cannot be read"},
     };
     (void)state;
     need_files();

@@ -92,8 +92,10 @@ static void what_is_made(void **state)
     assert_int_equal(weft_bridge_want(bridge, order - 3, order - 1, WEFT_LEVEL_FAST, &update), WEFT_OK);
     assert_int_equal(weft_bridge_want(bridge, order - 3, order, WEFT_LEVEL_FAST, &same), WEFT_OK);
     assert_true(update->order == order - 1 && same->order == order);
+    assert_true(bridge->blocks > 0);
     while (weft_bridge_yield(bridge)) {
     }
+    assert_int_equal(bridge->blocks, 0);
     assert_int_equal(weft_bridge_want(bridge, order - 2, 0, WEFT_LEVEL_FAST, &update), WEFT_OK);
     update->readers++;
     assert_int_equal(weft_bridge_want(bridge, order - 2, order, WEFT_LEVEL_FAST, &same), WEFT_OK);
