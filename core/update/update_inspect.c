@@ -128,6 +128,13 @@ static void count_positions(sums *s, const weft_view *view, const weft_changes *
     }
 }
 
+/* Lists all that a frame of pairs names. Without the base, decoding drops those whose new bits are the zeros' own. */
+static void pairs_list(const weft_frame *frame, weft_changes *changes)
+{
+    changes->count = frame->header.changed;
+    memcpy(changes->position, frame->payload, (uint64_t)changes->count * sizeof *changes->position);
+}
+
 static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
 {
     weft_update_worker *worker = &s->pass.workers[0];
@@ -146,6 +153,8 @@ static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
         return WEFT_OK;
     }
     status = weft_backend_wait(s->pass.backend, worker->device, s->pass.backend->decode(worker->device, &job), &job);
+    if (status == WEFT_OK && !s->bound && header->level == WEFT_LEVEL_PAIRS)
+        pairs_list(&job.frame, &worker->changes);
     if (status == WEFT_OK && worker->changes.count > 0)
         count_positions(s, &job.base, &worker->changes, length);
     return status;

@@ -159,6 +159,25 @@ static void tells_if_asked_to(void **state)
     comes_back(f);
 }
 
+/* It was the trainer before that said goodbye. The next one is there, and has no weights yet. */
+static void tells_of_no_goodbye_of_the_next(void **state)
+{
+    fleet *f = *state;
+    fleet_stop_trainer(f);
+    hear(f, WEFT_EVENT_GOODBYE);
+    assert_int_equal(staged(f, 0), WEFT_E_PEER_LOST);
+    fleet_open_trainer(f);
+    weft_status status = WEFT_E_PEER_LOST;
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; status == WEFT_E_PEER_LOST && fleet_now_ms() < end;) {
+        fleet_sleep_ms(1);
+        status = staged(f, 0);
+    }
+    assert_int_not_equal(status, WEFT_E_PEER_LOST);
+    fleet_bind_trainer(f, NULL);
+    hear(f, WEFT_EVENT_JOINED);
+    fleet_catch_up(f, 0);
+}
+
 /* A relay waits, and so do those behind it. The next trainer finds all of them. */
 static void relays_wait_too(void **state)
 {
@@ -225,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waits_after_a_death, setup, teardown),
         cmocka_unit_test_setup_teardown(offers_wait_too, setup_wants, teardown),
         cmocka_unit_test_setup_teardown(tells_if_asked_to, setup_tells, teardown),
+        cmocka_unit_test_setup_teardown(tells_of_no_goodbye_of_the_next, setup_tells, teardown),
         cmocka_unit_test_setup_teardown(an_end_that_it_cannot_talk_to, setup, teardown),
         cmocka_unit_test_setup_teardown(such_an_end_after_a_goodbye, setup, teardown),
         cmocka_unit_test_setup_teardown(such_an_end_after_a_goodbye, setup_tells, teardown),

@@ -358,6 +358,7 @@ static void a_label_follows(fleet *f, unsigned later)
     assert_true(version.run != 0);
     assert_int_equal(weft_attachment(second, &data, &bytes), WEFT_OK);
     assert_true(bytes == 5 && memcmp(data, "other", 5) == 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 2); /* by one connection each */
 }
 
 static void a_label_follows_a_snapshot(void **state)

@@ -244,6 +244,38 @@ static void full_frames_are_not_counted_without_the_base(void **state)
     weft_layout_free(layout);
 }
 
+/* Without a base, zeros stand for the largest tensor, and new bits of zero are a change as others are. */
+static void positions_are_told_without_the_base(void **state)
+{
+    enum { ELEMENTS = 1u << 25 }; /* no other mapping goes as far */
+    static const uint64_t shape = ELEMENTS;
+    static uint16_t base[ELEMENTS], target[ELEMENTS];
+    (void)state;
+    weft_layout *layout;
+    weft_tensor only = {"a", WEFT_BF16, 1, &shape};
+    assert_int_equal(weft_layout_create(&only, 1, &layout), WEFT_OK);
+    const weft_piece from = {0, 0, shape, base}, to = {0, 0, shape, target};
+    base[7] = base[ELEMENTS - 1] = 1;
+    target[7] = 2;
+    for (size_t l = 1; l < LEVELS - 1; l++) {
+        memory_file file = {0};
+        weft_sink sink = memory_sink(&file);
+        weft_diff_options options = {.size = sizeof options, .level = levels[l]};
+        weft_update_tensor tensor;
+        weft_update_file *update = NULL;
+        int exact = -1;
+        assert_int_equal(weft_diff(layout, &from, 1, &to, 1, &options, NULL, &sink, NULL), WEFT_OK);
+        weft_source source = memory_source(&file);
+        assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+        assert_int_equal(weft_update_tensors(update, layout, NULL, 0, &tensor, &exact), WEFT_OK);
+        assert_int_equal(exact, 1);
+        assert_int_equal(tensor.changed, 2);
+        weft_update_close(update);
+        memory_free(&file);
+    }
+    weft_layout_free(layout);
+}
+
 static void attachments_travel(void **state)
 {
     static const char text[] = "{\"a\":1,\"a\":1,\"a\":1,\"a\":1,\"a\":1,\"a\":1,\"a\":1,\"a\":1,\"a\":1}";
@@ -290,6 +322,7 @@ int main(void)
         cmocka_unit_test(threads_make_the_same_bytes),
         cmocka_unit_test(files_tell_what_they_are),
         cmocka_unit_test(full_frames_are_not_counted_without_the_base),
+        cmocka_unit_test(positions_are_told_without_the_base),
         cmocka_unit_test(attachments_travel),
         cmocka_unit_test(labels_do_not_lead_back),
         cmocka_unit_test(names_are_there_unless_not_wanted),

@@ -116,6 +116,52 @@ static void flipped_bits_are_refused(void **state)
     }
 }
 
+/* Flips a bit of the file; the error ends with these words. */
+static void damage_says(pair *p, uint64_t at, const char *words)
+{
+    p->file.data[at] ^= 1;
+    assert_int_equal(try_bytes(p), WEFT_E_CHECK);
+    const char *said = strstr(weft_last_error(), "is damaged: ");
+    assert_string_equal(said ? said + strlen("is damaged: ") : weft_last_error(), words);
+    p->file.data[at] ^= 1;
+}
+
+/* By the tensors of the units that its header says it codes. */
+static void a_damaged_frame_is_named(void **state)
+{
+    static const char *const names[] = {
+        "tensor model.layers.0.w tile 0 to tensor model.layers.0.w tile 1",
+        "tensor model.layers.2.w tile 0, elements 0..4159",
+        "tensor model.layers.3.w tile 0 to tensor model.layers.4.w tile 0",
+        "tensor model.layers.5.w tile 0, elements 0..32",
+        "tensor model.layers.6.w tile 0, elements 0..216",
+        "tensor model.layers.7.w tile 0, elements 0..999",
+        "tensor model.layers.8.w tile 0, elements 0..899",
+        "tensor model.layers.9.w tile 0, elements 0..5",
+        "tensor model.layers.10.w tile 0 to tensor model.layers.12.w tile 0",
+        "tensor model.layers.13.w tile 0, elements 0..9",
+    };
+    (void)state;
+    pair p;
+    pair_make(&p, 0);
+    for (uint64_t t = 0; t < TENSORS; t++)
+        if (p.base.layout->entries[t].bytes > 0)
+            *(uint8_t *)p.target.pieces[t].data ^= 1;
+    pair_diff(&p, "fast", 1);
+    weft_update_file *file = pair_open(&p);
+    uint64_t at = file->frames_at;
+    const uint64_t end = at + file->trailer.frame_bytes;
+    weft_update_close(file);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const uint64_t bytes = weft_frame_measure(p.file.data + at, end - at);
+        damage_says(&p, at + bytes - 1, names[i]);
+        damage_says(&p, at + 3, "its header names no units of the layout"); /* the number of its unit */
+        at += bytes;
+    }
+    assert_true(at == end);
+    pair_free(&p);
+}
+
 /* A source that gives one byte differently, when it is asked for it the first time or each time but that. */
 typedef struct fickle {
     const memory_file *file;
@@ -475,6 +521,7 @@ int main(void)
         cmocka_unit_test(wrong_bases_are_refused),
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(flipped_bits_are_refused),
+        cmocka_unit_test(a_damaged_frame_is_named),
         cmocka_unit_test(short_files_are_told_apart),
         cmocka_unit_test(answers_that_change_are_damage),
         cmocka_unit_test(other_layouts_are_refused),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -75,8 +76,13 @@ static int world_close(void **state)
 static uint32_t fails_at, waits_at, waits_for;
 static _Atomic uint32_t opened, opens_left, encoded, late; /* late: encoded when the one that waited went on */
 
+/* What a job says of its own times. */
+#define DIFF_MS   3
+#define ENCODE_MS 5
+
 static weft_status slow_encode(weft_backend_state *state, weft_encode_job *job)
 {
+    const double diff_ms = job->diff_ms + DIFF_MS, encode_ms = job->encode_ms + ENCODE_MS;
     atomic_fetch_add(&encoded, 1);
     usleep((job->now.unit * 7919u + 13u) % 17u * 40u);
     for (int i = 0; job->now.unit == waits_at && encoded < waits_for && i < 10000; i++)
@@ -87,7 +93,10 @@ static weft_status slow_encode(weft_backend_state *state, weft_encode_job *job)
     }
     if (job->now.unit == fails_at)
         return weft_fail(WEFT_E_DEVICE, "unit %u does not come back", job->now.unit);
-    return weft_backend_host.encode(state, job);
+    const weft_status status = weft_backend_host.encode(state, job);
+    job->diff_ms = diff_ms;
+    job->encode_ms = encode_ms;
+    return status;
 }
 
 static weft_status counted_open(const weft_backend_options *options, weft_backend_state **state)
@@ -161,7 +170,12 @@ static weft_status pass_run(weft_encoder *encoder, taker *t)
                              .emit = take,
                              .moved = told,
                              .user = t};
-    return weft_encoder_run(encoder, &pass);
+    const weft_status status = weft_encoder_run(encoder, &pass);
+    if (status == WEFT_OK) {
+        assert_true(fabs(pass.diff_ms * encoder->lanes.count - UNITS * DIFF_MS) < 1e-6);
+        assert_true(fabs(pass.encode_ms * encoder->lanes.count - UNITS * ENCODE_MS) < 1e-6);
+    }
+    return status;
 }
 
 static void encoder_open(weft_encoder *encoder, const weft_backend *backend, uint32_t lanes)

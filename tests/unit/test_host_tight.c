@@ -11,6 +11,7 @@ static void set_is_right(const char *name)
     weft_backend_state *state = NULL;
     if (weft_backend_host.open(&options, &state) != WEFT_OK)
         skip();
+    assert_true((state->tight == &weft_host_tight_portable) == (state->kernels == &weft_host_portable));
     const weft_host_ahead here = weft_host_ahead_here;
     for (int row = 0; row < WEFT_HOST_AHEAD_ROWS; row++) {
         weft_host_ahead_here = weft_host_ahead_rows[row];

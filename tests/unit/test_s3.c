@@ -409,18 +409,22 @@ static void a_listing_has_an_end(void **state)
 #define UPLOAD(key, time)                                                                                              \
     "<Upload><Key>" key "</Key><UploadId>u</UploadId><Initiated>1970-01-01T00:00:" time "Z</Initiated></Upload>"
 
-/* Begun before second 20, and no part came since. */
+/* Begun before second 20, and no part came since. What the server refuses is an error. */
 static void parts_that_nobody_finishes_go(void **state)
 {
     static const struct {
         const char *upload, *parts;
         bool goes;
+        long codes[2]; /* of parts and of their end */
+        weft_status status;
     } rows[] = {
-        {UPLOAD("run 7/" NAME, "10"), "", true},
-        {UPLOAD("run 7/" NAME, "10"), "<LastModified>1970-01-01T00:00:19Z</LastModified>", true},
-        {UPLOAD("run 7/" NAME, "10"), "<LastModified>1970-01-01T00:00:21Z</LastModified>", false},
-        {UPLOAD("run 7/" NAME, "20"), "", false},
-        {UPLOAD("run 8/" NAME, "10"), "", false},
+        {UPLOAD("run 7/" NAME, "10"), "", true, {200, 204}, WEFT_OK},
+        {UPLOAD("run 7/" NAME, "10"), "<LastModified>1970-01-01T00:00:19Z</LastModified>", true, {200, 204}, WEFT_OK},
+        {UPLOAD("run 7/" NAME, "10"), "<LastModified>1970-01-01T00:00:21Z</LastModified>", false, {200, 204}, WEFT_OK},
+        {UPLOAD("run 7/" NAME, "20"), "", false, {200, 204}, WEFT_OK},
+        {UPLOAD("run 8/" NAME, "10"), "", false, {200, 204}, WEFT_OK},
+        {UPLOAD("run 7/" NAME, "10"), "", false, {403, 204}, WEFT_E_FILE},
+        {UPLOAD("run 7/" NAME, "10"), "", true, {200, 403}, WEFT_E_FILE},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -428,11 +432,11 @@ static void parts_that_nobody_finishes_go(void **state)
         snprintf(uploads, sizeof uploads, "<ListMultipartUploadsResult>%s</ListMultipartUploadsResult>",
                  rows[i].upload);
         snprintf(parts, sizeof parts, "<ListPartsResult>%s</ListPartsResult>", rows[i].parts);
-        const reply replies[] = {{200, uploads}, {200, parts}, {204}};
+        const reply replies[] = {{200, uploads}, {rows[i].codes[0], parts}, {rows[i].codes[1]}};
         server_says(replies, 3);
-        assert_int_equal(port->tidy(s3, 20), WEFT_OK);
-        if ((strstr(server.log, DROP) != NULL) != rows[i].goes)
-            fail_msg("row %zu:\n%s", i, server.log);
+        const weft_status status = port->tidy(s3, 20);
+        if (status != rows[i].status || (strstr(server.log, DROP) != NULL) != rows[i].goes)
+            fail_msg("row %zu: %s:\n%s", i, weft_status_name(status), server.log);
     }
 }
 
