@@ -385,6 +385,7 @@ static void test_bounds_of_bytes_and_age(void **state)
     world_open(&w, 3);
     world_fill(&w, 10);
     weft_store_keep keep = {.size = sizeof keep, .age_s = 1000};
+    assert_int_equal(weft_store_trim(w.store, NULL, &removed), WEFT_E_ARGUMENT);
     assert_int_equal(weft_store_trim(w.store, &keep, &removed), WEFT_OK);
     assert_int_equal(removed, 0);
     for (uint32_t v = 0; v < 7; v++) { /* written long ago */
