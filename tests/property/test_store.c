@@ -317,7 +317,7 @@ static void test_what_is_lost_is_named(void **state)
 {
     (void)state;
     world w;
-    char file[256];
+    char file[256], path[512];
     world_open(&w, 64);
     world_fill(&w, 6);
     file_flip(&w, 2, WEFT_STORE_UPDATE, file_bytes(&w, 2, WEFT_STORE_UPDATE) / 2);
@@ -325,6 +325,11 @@ static void test_what_is_lost_is_named(void **state)
     assert_non_null(strstr(file, "00000000000000000003/source-0-of-1.weft"));
     assert_int_equal(move(&w, 4, NULL), WEFT_E_MISSING);
     moves(&w, 1, NULL);
+    file_path(&w, 5, WEFT_STORE_UPDATE, path);
+    assert_int_equal(truncate(path, 5), 0);
+    store_reopen(&w);
+    assert_int_equal(move(&w, 5, NULL), WEFT_E_MISSING); /* nor is there a file that tells its tensors */
+    moves(&w, 0, NULL);
     world_close(&w);
 }
 
