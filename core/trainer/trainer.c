@@ -387,6 +387,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
                               weft_session **session)
 {
     uint32_t peers = (uint32_t)site->trainer.max_peers + WEFT_GUESTS;
+    const uint32_t fds = WEFT_PORTS_MAX * peers + 3; /* 3: to be woken, the door, and the watch of all connections */
     weft_session *made = NULL;
     weft_trainer_sizes sizes;
     const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory,
@@ -394,8 +395,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     weft_division division;
     weft_status status = weft_session_divide(site, layout, options, true, &division);
     if (status == WEFT_OK)
-        status = weft_session_make(site, &division, options, site->trainer.backend, &work,
-                                   (1 + WEFT_PORTS_MAX) * peers + 4, &made);
+        status = weft_session_make(site, &division, options, site->trainer.backend, &work, fds, &made);
     if (status != WEFT_OK)
         return status;
     weft_trainer *trainer = weft_mem_take(1, sizeof *trainer);

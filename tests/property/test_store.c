@@ -317,7 +317,7 @@ static void test_what_is_lost_is_named(void **state)
 {
     (void)state;
     world w;
-    char file[256];
+    char file[256], path[512];
     world_open(&w, 64);
     world_fill(&w, 6);
     file_flip(&w, 2, WEFT_STORE_UPDATE, file_bytes(&w, 2, WEFT_STORE_UPDATE) / 2);
@@ -325,6 +325,11 @@ static void test_what_is_lost_is_named(void **state)
     assert_non_null(strstr(file, "00000000000000000003/source-0-of-1.weft"));
     assert_int_equal(move(&w, 4, NULL), WEFT_E_MISSING);
     moves(&w, 1, NULL);
+    file_path(&w, 5, WEFT_STORE_UPDATE, path);
+    assert_int_equal(truncate(path, 5), 0);
+    store_reopen(&w);
+    assert_int_equal(move(&w, 5, NULL), WEFT_E_MISSING); /* nor is there a file that tells its tensors */
+    moves(&w, 0, NULL);
     world_close(&w);
 }
 
@@ -385,6 +390,7 @@ static void test_bounds_of_bytes_and_age(void **state)
     world_open(&w, 3);
     world_fill(&w, 10);
     weft_store_keep keep = {.size = sizeof keep, .age_s = 1000};
+    assert_int_equal(weft_store_trim(w.store, NULL, &removed), WEFT_E_ARGUMENT);
     assert_int_equal(weft_store_trim(w.store, &keep, &removed), WEFT_OK);
     assert_int_equal(removed, 0);
     for (uint32_t v = 0; v < 7; v++) { /* written long ago */

@@ -77,9 +77,13 @@ static void a_thread_would_sleep_by_another(void **state)
     fleet *f = fleet_open(FLEET_SMALL, NULL);
     fleet_open_rollout(f, 0, NULL);
     fleet_model_open(&f->rollouts[0].model, f->layout, 0);
+    const void *data = f;
+    uint64_t bytes = 1;
     assert_int_equal(weft_bind(f->rollouts[0].session, f->rollouts[0].model.pieces, f->rollouts[0].model.piece_count,
-                               NULL, 0, WEFT_BIND_EMPTY),
+                               "text", 4, WEFT_BIND_EMPTY),
                      WEFT_E_STATE);
+    assert_int_equal(weft_attachment(f->rollouts[0].session, &data, &bytes), WEFT_OK);
+    assert_true(!data && !bytes); /* nothing is left of a bind that failed */
     fleet_close(f);
     weft_clock_own = NULL;
 }

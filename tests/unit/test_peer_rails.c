@@ -222,7 +222,8 @@ static void how_long_a_rail_cools(void **state)
     rail(1)->state = WEFT_RAIL_UP;
 }
 
-/* What waits for an answer has its time, one LOOK is under way, and a port that cuts smaller stays closed. */
+/* What waits for an answer has its time, one LOOK is under way, and a port that cuts smaller stays closed for
+ * a while. */
 static void what_is_looked_after(void **state)
 {
     const uint64_t answer_ns = SIM_IO_MS * WEFT_NS_PER_MS;
@@ -265,7 +266,8 @@ static void what_is_looked_after(void **state)
         a->rails.looking = rows[i].looking;
         a->rails.looked_ns = s->now_ns - (rows[i].looking ? rows[i].since_ns : patience_ns());
         if (weft_rail_check(&trainer->outlets, a, s->now_ns, &waits) != rows[i].status ||
-            rail(0)->state != rows[i].after || (a->rails.looked_ns == s->now_ns) != rows[i].looks)
+            rail(0)->state != rows[i].after || (a->rails.looked_ns == s->now_ns) != rows[i].looks ||
+            (rail(0)->state == WEFT_RAIL_COOLING && rail(0)->retry_ns <= s->now_ns))
             fail_msg("row %zu: %d", i, (int)rail(0)->state);
     }
 }

@@ -138,6 +138,8 @@ static void of_a_closed_port(void **state)
     assert_true(slots.slot[1].has_header && slots.slot[1].count == 3);
     assert_true(!slots.slot[0].has_header && slots.slot[0].count == 1);
     assert_int_equal(count(EPOCH, 0, 0), WEFT_OK); /* comes again */
+    weft_slots_forget(&slots, 0, whole);
+    assert_int_equal(slots.slot[0].count, 0); /* nor is there anything by the other port */
 }
 
 int main(void)

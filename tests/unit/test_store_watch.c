@@ -247,6 +247,26 @@ static void where_inotify_is_silent_times_tell(void **state)
     assert_int_equal(folders, 0);
 }
 
+/* In whatever order the place lists them. */
+static void each_run_has_its_last_number(void **state)
+{
+    static const uint64_t runs[] = {3, 6, 1, 7, 0, 5, 2, 4};
+    unsigned folders, times;
+    (void)state;
+    silent = true;
+    weft_clock_own = &own_clock;
+    for (size_t i = 0; i < 8; i++) {
+        const weft_store_name name = {.run = runs[i] << 60 | 7, .number = 1, .kind = WEFT_STORE_UPDATE, .sources = 1};
+        char text[WEFT_STORE_NAME_MAX];
+        weft_store_name_put(&name, text);
+        assert_int_equal(port->put(place, text, some_bytes, NULL), WEFT_OK);
+    }
+    news_come();
+    quiet_looks(&folders, &times);
+    assert_int_equal(folders, 0);
+    assert_int_equal(times, (1 + 2 * 8) * LOOKS);
+}
+
 /* An anchor takes long, and later versions come meanwhile. */
 static void a_file_that_is_begun_is_waited_for(void **state)
 {
@@ -412,6 +432,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_walked_where_inotify_tells_all, setup, teardown),
         cmocka_unit_test_setup_teardown(unfinished_files_stir_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(where_inotify_is_silent_times_tell, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_run_has_its_last_number, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_begun_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_is_behind_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_grows_is_walked_until_it_rests, setup, teardown),

@@ -5,6 +5,7 @@
 
 #include "backends/host/host.h"
 #include "base/descriptors.h"
+#include "base/status.h"
 #include "peer/peer.h"
 #include "tests/support/site_load.h"
 #include "trainer/publish.h"
@@ -350,7 +351,14 @@ static uint64_t memory_left(weft_backend_state *device)
     return left;
 }
 
-/* Where the site leaves that to weft the shadow takes at most half of the device memory that is free. */
+static weft_status take_nothing(weft_backend_state *device, uint64_t bytes, weft_memory_kind kind, void **memory)
+{
+    (void)device, (void)bytes, (void)kind, (void)memory;
+    return weft_fail(WEFT_E_MEMORY, "none is left");
+}
+
+/* Where the site leaves that to weft the shadow takes at most half of the device memory that is free. Without
+ * memory for the shadow there is no trainer. */
 static void where_the_shadow_lies(void **state)
 {
     static const struct {
@@ -383,6 +391,12 @@ static void where_the_shadow_lies(void **state)
     w->session.backend = &weft_backend_host;
     assert_int_equal(weft_shadow_open(&w->publisher.shadow, &w->session), WEFT_E_CONFIG);
     assert_string_equal(weft_last_error(), "[trainer] shadow = device: backend host has no device; use shadow = host");
+    weft_backend poor = weft_backend_host;
+    poor.memory_take = take_nothing;
+    w->session.backend = &poor;
+    w->session.site->trainer.shadow = WEFT_SHADOW_HOST;
+    assert_int_equal(weft_shadow_open(&w->publisher.shadow, &w->session), WEFT_E_MEMORY);
+    assert_non_null(strstr(weft_last_error(), "no memory for a shadow of 131072 bytes: none is left"));
     weft_layout_free(w->session.layout);
     weft_site_free(w->session.site);
     world_close(w);
