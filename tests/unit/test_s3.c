@@ -245,6 +245,7 @@ static void an_end_ends_all_requests(void **state)
     assert_int_equal(weft_s3_ask(s3, &request, &answer), WEFT_E_TIMEOUT);
     assert_true(own_now == begun_ns); /* no pause */
     assert_int_equal(weft_s3_may_go_on(&ended, 0, 0, 0, 0), 1);
+    weft_mem_give(answer.body);
 }
 
 /* ---- writing */
