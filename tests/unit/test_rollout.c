@@ -297,7 +297,7 @@ static void a_fault_waits_for_its_search(void **state)
     const weft_wire_digests late = {.version = {RUN, 6, 66}, .kind = WEFT_DIGESTS_TILES, .count = 1};
     uint8_t cut[8] = {0};
     say(WEFT_MESSAGE_DIGESTS, &(weft_out){cut, sizeof cut, sizeof cut, false});
-    assert_int_equal(hear(), WEFT_E_PROTOCOL); /* late or not */
+    assert_int_equal(hear(), WEFT_E_CORRUPT); /* late or not */
     for (int times = 0; times < 2; times++) {
         SAY(WEFT_MESSAGE_DIGESTS, weft_wire_put_digests, late);
         assert_int_equal(hear(), times == 0 ? WEFT_OK : WEFT_E_PROTOCOL);
