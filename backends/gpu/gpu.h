@@ -151,8 +151,6 @@ struct weft_gpu {
     weft_gpu_slab slabs[WEFT_GPU_SLABS];
 };
 
-/* The device backends: one table for each vendor over the same slots (gpu_backend.c). */
-
 /* The kinds of job. */
 extern const weft_gpu_kind weft_gpu_encode, weft_gpu_survey, weft_gpu_digest;
 extern const weft_gpu_kind weft_gpu_decode, weft_gpu_apply, weft_gpu_undo, weft_gpu_load, weft_gpu_store;

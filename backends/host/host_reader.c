@@ -2,8 +2,8 @@
 #include "backends/host/host_boxes.h"
 
 /* Bytes that are copied out of boxes at once: they are still in the first cache when they are read, and memory brings
- * the rows to come meanwhile. Where single elements are copied the tile is filled, because lines of
- * memory have elements of many rows. */
+ * the rows to come meanwhile. Where single elements are copied the tile is filled, because lines of memory have
+ * elements of many rows. */
 #define CHUNK_BYTES (1u << 11)
 
 /* Elements of a run that are copied at once: whole rows where there are any. */

@@ -1,8 +1,8 @@
 /* classes.h - the classes of a base's elements, for level tight on both ends. Instructions and not bytes are what going
  * over the base costs, so a class is not held as a number: a thread has the 32 elements of a chunk, and of their
- * classes four words, the planes, of which each has one bit of every class. The members of a class are then a
- * mask of a few word operations. The rank of a member is a count of bits plus the counts of the chunks below, which the
- * block sums. */
+ * classes four words, the planes, of which each has one bit of every class. The members of a class are then a mask of a
+ * few word operations. The rank of a member is a count of bits plus the counts of the chunks below, which the block
+ * sums. */
 #ifndef WEFT_BACKENDS_KERNELS_CLASSES_H
 #define WEFT_BACKENDS_KERNELS_CLASSES_H
 

@@ -19,7 +19,7 @@ typedef struct weft_lane_turn {
     uint64_t from, end; /* its items are from..end - 1 */
 } weft_lane_turn;
 
-/* What a loop does. */
+/* The work of a loop: its items, and the functions of a turn. */
 typedef struct weft_lane_work {
     uint64_t count; /* items */
     /* The item after the stretch that begins at `from`; NULL: stretches of one. */
@@ -51,7 +51,7 @@ typedef struct weft_lanes {
     char text[512];
 } weft_lanes;
 
-/* Starts `lanes` - 1 threads. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
+/* Starts `count` - 1 threads, because the caller is a lane too. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_lanes_open(weft_lanes *lanes, uint32_t count);
 void weft_lanes_close(weft_lanes *lanes);
 /* Bytes that so many take, their threads aside. */

@@ -1,8 +1,8 @@
 /* session.h - what both ends have in common: the lock, the progress thread, events, log lines, the backend.
  *
- * Who may touch what: `lock` guards everything in a session except two things. The bound weights are the caller's
- * thread's, and the progress thread reads them while it stages. An update is publish's before publish hands it over.
- * The progress thread takes one `step` at a time under the lock and sleeps outside it. */
+ * `lock` guards everything in a session except two things. The bound weights are the caller's thread's, and the
+ * progress thread reads them while it stages. An update is publish's before publish hands it over. The progress thread
+ * takes one `step` at a time under the lock and sleeps outside it. */
 #ifndef WEFT_CORE_SESSION_H
 #define WEFT_CORE_SESSION_H
 

@@ -192,7 +192,7 @@ static void the_journal_does_not_wait(void **state)
     image_close(&at);
 }
 
-/* What failed rests, but not beyond the end. */
+/* A write that failed rests, but the end tries it once more. */
 static void the_end_tries_once_more(void **state)
 {
     fleet *f = *state;

@@ -513,7 +513,7 @@ static void test_what_another_run_starts_from_stays(void **state)
     world_close(&w);
 }
 
-/* What writers left goes when one opens, and with a trim; what is somebody's own stays, and so do folders. */
+/* Unfinished files of writers go when a writer opens, and with a trim. Files of others stay, and so do folders. */
 static void test_unfinished_files_go(void **state)
 {
     static const char *const names[] = {"0000000000000007/00000000000000000001/weft-0123abcd.tmp", /* left */

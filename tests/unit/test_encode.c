@@ -76,7 +76,7 @@ static int world_close(void **state)
 static uint32_t fails_at, waits_at, waits_for;
 static _Atomic uint32_t opened, opens_left, encoded, late; /* late: encoded when the one that waited went on */
 
-/* What a job says of its own times. */
+/* The times that a job says of itself. */
 #define DIFF_MS   3
 #define ENCODE_MS 5
 

@@ -17,8 +17,8 @@ typedef enum way {
     OFFERED   /* one is offered */
 } way;
 
-/* What an end has (0: bits of no version), what it is on its way to, and what its trainer offers. A number below 0 was
- * offered by a trainer that is away. */
+/* The place of an end: the version that it has (0: bits of no version), the one that it heads for, and the one that its
+ * trainer offers. A number below 0 was offered by a trainer that is away. */
 typedef struct place {
     way way;
     uint64_t has, heads;
