@@ -11,7 +11,8 @@
 #include "tools/output.h"
 #include "tools/verbs.h"
 
-#define PROFILE_NAMES WEFT_EACH_PROVIDER(WEFT_NAME_OR, WEFT_NAME_NONE)
+/* The loop has no profile. */
+#define PROFILE_NAMES WEFT_EACH_PROVIDER(WEFT_NAME_OR, WEFT_NAME_NONE) " | stream"
 
 enum { LISTED = 64 };
 

@@ -211,6 +211,19 @@ static void labels_do_not_lead_back(void **state)
     pair_free(&p);
 }
 
+/* The update between two sets of weights, written to a file in memory and opened. */
+static weft_update_file *update_between(const weft_layout *layout, const weft_piece *from, const weft_piece *to,
+                                        const char *level, memory_file *file)
+{
+    const weft_sink sink = memory_sink(file);
+    const weft_diff_options options = {.size = sizeof options, .level = level};
+    weft_update_file *update = NULL;
+    assert_int_equal(weft_diff(layout, from, 1, to, 1, &options, NULL, &sink, NULL), WEFT_OK);
+    const weft_source source = memory_source(file);
+    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    return update;
+}
+
 /* Frames coded as full say of one tensor, too, no more than which elements may have changed. */
 static void full_frames_are_not_counted_without_the_base(void **state)
 {
@@ -224,14 +237,9 @@ static void full_frames_are_not_counted_without_the_base(void **state)
     target[7] = 1;
     for (size_t l = 0; l < LEVELS; l++) {
         memory_file file = {0};
-        weft_sink sink = memory_sink(&file);
-        weft_diff_options options = {.size = sizeof options, .level = levels[l]};
         weft_update_tensor tensor;
-        weft_update_file *update = NULL;
+        weft_update_file *update = update_between(layout, &from, &to, levels[l], &file);
         int exact = -1;
-        assert_int_equal(weft_diff(layout, &from, 1, &to, 1, &options, NULL, &sink, NULL), WEFT_OK);
-        weft_source source = memory_source(&file);
-        assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
         assert_int_equal(weft_update_tensors(update, layout, NULL, 0, &tensor, &exact), WEFT_OK);
         assert_int_equal(exact, l > 0);
         assert_int_equal(tensor.changed, l > 0 ? 1 : shape);
@@ -259,14 +267,9 @@ static void positions_are_told_without_the_base(void **state)
     target[7] = 2;
     for (size_t l = 1; l < LEVELS - 1; l++) {
         memory_file file = {0};
-        weft_sink sink = memory_sink(&file);
-        weft_diff_options options = {.size = sizeof options, .level = levels[l]};
         weft_update_tensor tensor;
-        weft_update_file *update = NULL;
+        weft_update_file *update = update_between(layout, &from, &to, levels[l], &file);
         int exact = -1;
-        assert_int_equal(weft_diff(layout, &from, 1, &to, 1, &options, NULL, &sink, NULL), WEFT_OK);
-        weft_source source = memory_source(&file);
-        assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
         assert_int_equal(weft_update_tensors(update, layout, NULL, 0, &tensor, &exact), WEFT_OK);
         assert_int_equal(exact, 1);
         assert_int_equal(tensor.changed, 2);
