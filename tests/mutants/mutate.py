@@ -40,7 +40,7 @@ import planted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLUMNS = ("file", "line", "function", "kind", "old", "new", "verdict", "by", "seconds")
-PLANTED_LIMIT = 60 # s, of a test that is to notice a bug at once; tests of tests/seconds.txt get ten times what stands there
+PLANTED_LIMIT = 60 # s, of a test that is to notice a bug at once
 CAUGHT, SURVIVED, EQUAL, BROKEN = "caught", "survived", "equal", "no build"
 
 
@@ -246,14 +246,6 @@ def summary(chosen, table, bar):
     return share >= bar
 
 
-def planted_limit(test):
-    """Seconds that a test may take with a bug that was planted by hand."""
-    for line in read("tests/seconds.txt").splitlines():
-        if line.split()[0] == test:
-            return max(PLANTED_LIMIT, 10 * int(line.split()[1]))
-    return PLANTED_LIMIT
-
-
 def play(bugs, jobs):
     """Plays bugs that were planted by hand. Whether all were caught."""
     names = {bug.test for bug in bugs}
@@ -264,7 +256,7 @@ def play(bugs, jobs):
         number, bug = numbered
         with tempfile.TemporaryDirectory(prefix=f"mutant-{number}-", dir=build.FOLDER) as folder:
             library, verdict = bench.linked(folder, bug.file, bug.text(read(bug.file)))
-            said = library and bench.fails(bug.test, library, planted_limit(bug.test))
+            said = library and bench.fails(bug.test, library, PLANTED_LIMIT)
         return bug, verdict or (CAUGHT if said else SURVIVED), said
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
