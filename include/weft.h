@@ -868,7 +868,8 @@ typedef struct weft_work {
      * Any status but WEFT_OK ends the work and is returned to the caller. */
     weft_status (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
-    uint64_t memory_bytes; /* weft_update_apply: memory for the list of changes; 0: 1 GiB */
+    uint64_t memory_bytes; /* weft_update_apply: memory for the list of changes; where files are read twice: for frames,
+                              so that these are read once; 0: 1 GiB */
 } weft_work;
 
 typedef struct weft_diff_options {
@@ -1006,9 +1007,9 @@ WEFT_API weft_status weft_update_apply(weft_update_file *update, const weft_layo
 
 /* Writes the target to a sink: every tensor's bytes in layout order, nothing in between.
  *
- * The base is only read. The sink gets nothing before base and target are proved. The memory needed does not depend on
- * the number of changes. The layout is the update's, in its order, because the bytes come in that. All else is as for
- * weft_update_apply. Blocks: for two passes over the weights. */
+ * The base is only read. The sink gets nothing before base and target are proved. The layout is the update's, in its
+ * order, because the bytes come in that. All else is as for weft_update_apply. Frames stay in memory between the two
+ * passes over the weights, up to memory_bytes; what finds no room there is read twice. Blocks: for these passes. */
 WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                          uint64_t count, const weft_work *work, const weft_sink *sink,
                                          weft_apply_info *info);
@@ -1167,28 +1168,30 @@ typedef struct weft_store_info {
 /* Moves weights to a version of the store, by the files that take the fewest bytes.
  *
  * Weights of a version of the store go forward by its updates, or back by the same updates, inverted. All other weights
- * are overwritten from an anchor. Each file is proved before a weight changes. Where a file is damaged, another way is
- * taken. After an error the weights may be those of a version on the way, or of none. A layout whose tensors have
- * another order than the version's is matched by name.
+ * are overwritten from an anchor. All files are proved before a weight changes. Where one is damaged, another way is
+ * taken. So the weights are what they were after an error, with two exceptions, which the text names. A way of more
+ * than 64 files is gone in stretches of 64, and an error may leave a version between. And frames that found no room in
+ * memory_bytes of `work` are read once more while the weights are written: if that fails, the weights are of no
+ * version. A layout whose tensors have another order than the version's is matched by name.
  *
  * version  run and number; run 0: the last run that has the number
  * pieces   weights, as for weft_bind
  * info     receives the figures, or NULL
- * Blocks: for a pass over the weights, and one for each file.
- * Errors: WEFT_E_MISSING (no such version, or no way to it), WEFT_E_LAYOUT, those of weft_update_apply. */
+ * Memory: windows of a few MiB a thread, 1 MiB for each file, and frames up to memory_bytes. Blocks: for three passes
+ * over the weights: one finds the version that they are, one proves the way, one writes. Errors: WEFT_E_MISSING (no
+ * such version, or no way to it), WEFT_E_LAYOUT, those of weft_update_apply. */
 WEFT_API weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
                                       const weft_piece *pieces, uint64_t count, const weft_work *work,
                                       weft_store_info *info);
 
 /* Moves the weights of one process of many to a version that trainers with cuts, or of several sources, wrote.
  *
- * weft reads the frames of the blocks' keys alone, of each source's files. The work is done on a copy, so the weights
- * are what they were after an error. weft_store_apply does the same for all of a model.
+ * weft reads the frames of the blocks' keys alone, of each source's files, and proves those of all sources before a
+ * weight changes. All else is as for weft_store_apply, which does the same for all of a model.
  *
  * layout  layout of the whole model, as weft_store_layout returns it
  * blocks  `count` slices of the model with their places, as for weft_bind_blocks; they have all of a key or nothing of
  *         it
- * Memory: a copy of the weights. Blocks: for a few passes over the weights, and one for each file.
  * Errors: as weft_store_apply; WEFT_E_LAYOUT (also: the blocks have a part of a key, the text names the cell; the
  * sources do not have each element of the blocks once; the files are of a trainer without cuts). */
 WEFT_API weft_status weft_store_apply_blocks(weft_store *store, const weft_version *version, const weft_layout *layout,

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "base/turn.h"
-#include "update/update_part.h"
+#include "update/update_move.h"
 
 #define WEFT_STORE_NONE     UINT64_MAX
 #define WEFT_STORE_NAME_MAX 96u /* bytes of a name, its end included */
@@ -240,6 +240,40 @@ void weft_store_way_close(weft_store_way *way);
  * WEFT_E_MEMORY. */
 weft_status weft_store_reach(const weft_store *store, uint64_t first, bool *reached);
 
+/* ---- store_move.c: weights led along a way */
+
+#define WEFT_STORE_STEPS 64u /* files that are open at once; longer ways are gone in stretches of so many */
+
+typedef struct weft_store_mover {
+    weft_store *store;
+    weft_mover mover;
+    weft_update_step steps[WEFT_STORE_STEPS]; /* of the stretch that was proved */
+    uint64_t count;                           /* 0: the weights stay what they are */
+    bool more;                                /* the way goes on after this stretch */
+    weft_store_info figures;                  /* of what was proved */
+} weft_store_mover;
+
+/* Opens a mover of weights, which are bound for the excerpt's layout, or else for `layout`, that of the files. Errors:
+ * those of weft_mover_open. */
+weft_status weft_store_mover_open(weft_store_mover *mover, weft_store *store, const weft_layout *layout,
+                                  const weft_excerpt *excerpt, const weft_binding *weights, const weft_work *work);
+void weft_store_mover_close(weft_store_mover *mover);
+
+/* Proves a stretch of a way, and writes nothing. A file that is damaged is marked as such. Errors: those of
+ * weft_mover_prove, and of the place. */
+weft_status weft_store_mover_prove(weft_store_mover *mover, const weft_store_step *steps, uint64_t count);
+/* Returns the root of the version that measured weights have the bits of; NULL: of none. */
+typedef const uint64_t *weft_store_held(const weft_store_mover *mover, const void *user);
+/* Finds and proves the way of the fewest bytes to a version, or its first stretch. Errors: WEFT_E_MISSING, those of
+ * weft_store_mover_prove where no other way is left. */
+weft_status weft_store_mover_lead(weft_store_mover *mover, weft_store_held *held, const void *user, uint64_t to);
+/* Writes what was proved. Errors: those of weft_mover_write. */
+weft_status weft_store_mover_write(weft_store_mover *mover, const weft_binding *weights);
+/* Returns the digests by part of the weights after what was proved. */
+const uint64_t *weft_store_mover_digests(const weft_store_mover *mover);
+/* Returns true if a file that fails so is damaged, so that the next way goes round the file. */
+bool weft_store_is_damage(weft_status status);
+
 /* ---- store_set.c: versions of several sources */
 
 /* The stores that together have a version: one, or one for each source. */
@@ -287,20 +321,11 @@ weft_status weft_store_part_apply(const weft_store_set *set, const weft_layout *
 weft_status weft_store_apply_files(weft_store *store, const weft_version *version, const weft_layout *layout,
                                    const weft_piece *pieces, uint64_t count, const weft_work *work,
                                    weft_store_info *info);
-/* Returns true if a file that fails so is damaged, so that the next way goes round the file. */
-bool weft_store_is_damage(weft_status status);
 /* Copies figures into the caller's struct, as far as that has room; NULL: there is none. */
 void weft_store_info_report(const weft_store_info *all, weft_store_info *info);
-/* Takes one step. Errors: those of weft_update_apply, and of the place. */
-weft_status weft_store_step_take(weft_store *store, const weft_store_step *step, const weft_layout *layout,
-                                 const weft_piece *pieces, uint64_t count, const weft_work *work);
-/* Proves an anchor without a weight that it could write. */
-weft_status weft_store_anchor_prove(weft_store *store, uint64_t index, const weft_layout *layout,
-                                    const weft_work *work);
-
-/* Proves an update against weights of its base, which are only read. */
-weft_status weft_store_update_prove(weft_store *store, uint64_t index, weft_store_kind kind, const weft_layout *layout,
-                                    const weft_piece *pieces, const weft_work *work);
+/* Takes one step, or only proves the step. Errors: those of weft_mover_prove, and of the place. */
+weft_status weft_store_step_take(weft_store *store, const weft_store_step *step, bool proof, const weft_layout *layout,
+                                 const weft_piece *pieces, const weft_work *work);
 
 /* ---- store_zero.c */
 

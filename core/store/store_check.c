@@ -79,10 +79,10 @@ static weft_status layout_take(checker *c, uint64_t index)
     return weft_store_zero_open(layout, &c->weights);
 }
 
-static weft_status step(checker *c, weft_store_act act, uint64_t index, weft_store_kind kind)
+static weft_status step(checker *c, weft_store_act act, uint64_t index, weft_store_kind kind, bool proof)
 {
     const weft_store_step taken = {act, index, kind};
-    return weft_store_step_take(c->store, &taken, c->layout, c->weights.pieces, c->layout->count, &c->files);
+    return weft_store_step_take(c->store, &taken, proof, c->layout, c->weights.pieces, &c->files);
 }
 
 /* Leads the weights to a version. False: no whole files lead there. */
@@ -121,7 +121,7 @@ static weft_status update_forward(checker *c, uint64_t index)
         c->unproved[index] = true;
         return WEFT_OK;
     }
-    const weft_status status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_UPDATE);
+    const weft_status status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_UPDATE, false);
     if (status == WEFT_OK)
         c->at = index;
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_UPDATE, status);
@@ -129,11 +129,9 @@ static weft_status update_forward(checker *c, uint64_t index)
 
 static weft_status anchor_forward(checker *c, uint64_t index)
 {
-    weft_status status = weft_store_anchor_prove(c->store, index, c->layout, &c->files);
-    if (status == WEFT_OK && c->at != index) {
-        status = step(c, WEFT_STORE_SET, index, WEFT_STORE_ANCHOR);
-        c->at = status == WEFT_OK ? index : WEFT_STORE_NONE;
-    }
+    const weft_status status = step(c, WEFT_STORE_SET, index, WEFT_STORE_ANCHOR, c->at == index);
+    if (status == WEFT_OK)
+        c->at = index;
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_ANCHOR, status);
 }
 
@@ -143,8 +141,7 @@ static weft_status tight_forward(checker *c, uint64_t index)
     const uint64_t start = c->store->versions[index].start[WEFT_STORE_TIGHT];
     if (start == WEFT_STORE_NONE || (c->at != start && !led_to(c, start)))
         return WEFT_OK;
-    const weft_status status =
-        weft_store_update_prove(c->store, index, WEFT_STORE_TIGHT, c->layout, c->weights.pieces, &c->files);
+    const weft_status status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_TIGHT, true);
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_TIGHT, status);
 }
 
@@ -157,9 +154,9 @@ static weft_status merge_forward(checker *c, uint64_t index)
     if (!whole)
         status = frames_prove(c, index, WEFT_STORE_MERGE);
     else if (c->at == index)
-        status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_MERGE);
+        status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_MERGE, false);
     if (whole && status == WEFT_OK) {
-        status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_MERGE);
+        status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_MERGE, false);
         c->at = status == WEFT_OK ? index : before;
     }
     return status == WEFT_OK ? status : file_is_damaged(c, index, WEFT_STORE_MERGE, status);
@@ -213,10 +210,10 @@ static weft_status version_backward(checker *c, uint64_t index)
     if (status != WEFT_OK)
         return file_is_damaged(c, index, WEFT_STORE_UPDATE, status);
     if (!v->files[WEFT_STORE_UPDATE].attached && led_to(c, index)) {
-        status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_UPDATE);
+        status = step(c, WEFT_STORE_BACK, index, WEFT_STORE_UPDATE, false);
         c->at = status == WEFT_OK ? v->parent : index;
     } else if (v->parent != WEFT_STORE_NONE && led_to(c, v->parent)) {
-        status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_UPDATE);
+        status = step(c, WEFT_STORE_FORWARD, index, WEFT_STORE_UPDATE, false);
         c->at = status == WEFT_OK ? index : v->parent;
     } else if (weft_store_has(v, WEFT_STORE_UPDATE)) {
         status = frames_prove(c, index, WEFT_STORE_UPDATE);

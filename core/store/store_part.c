@@ -25,9 +25,8 @@ typedef struct end {
     uint64_t *order;                /* its model's number of each tensor of the caller's; NULL: the same number */
     uint64_t *back;                 /* the caller's number of each tensor of its model; NULL: the same number */
     weft_division division;         /* the cells that the process has of these */
-    weft_binding weights;           /* they, as the caller has them */
-    weft_store_zero image;          /* they, as they are moved */
-    weft_update_part part;
+    weft_binding weights;           /* they */
+    weft_store_mover mover;
 } end;
 
 typedef struct mover {
@@ -130,8 +129,7 @@ static weft_status end_divide(const mover *m, end *e)
 
 static void end_close(end *e)
 {
-    weft_update_part_close(&e->part);
-    weft_store_zero_close(&e->image);
+    weft_store_mover_close(&e->mover);
     weft_binding_close(&e->weights);
     if (e->division.model)
         weft_division_close(&e->division);
@@ -173,17 +171,14 @@ static weft_status end_open(const mover *m, end *e)
     return status;
 }
 
-static weft_status memory_take(const mover *m, end *e)
+static weft_status weights_take(const mover *m, end *e)
 {
-    const weft_layout *layout = e->division.layout;
     weft_status status = weft_naming_bind(&e->division, &m->by, true, &e->weights);
     if (status == WEFT_OK)
         status = weft_binding_apart(&e->weights);
-    if (status == WEFT_OK)
-        status = weft_store_zero_open(layout, &e->image);
-    if (status == WEFT_OK)
-        status = weft_update_part_open(&e->part, &e->division.excerpt, e->like->layout, e->image.pieces, m->work);
-    return status;
+    return status == WEFT_OK
+               ? weft_store_mover_open(&e->mover, e->store, e->like->layout, &e->division.excerpt, &e->weights, m->work)
+               : status;
 }
 
 /* ---- the cells of all sources */
@@ -249,13 +244,13 @@ static weft_status ends_open(mover *m)
         status = cover_check(m);
     for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
         if (m->ends[i].division.layout)
-            status = memory_take(m, &m->ends[i]);
+            status = weights_take(m, &m->ends[i]);
     return status;
 }
 
 /* ---- ways */
 
-/* Tells whether the copy has the bits that a file leads to. Both lists rise by key. */
+/* Tells whether the weights have the bits that a file leads to. Both lists rise by key. */
 static bool is_held(const weft_update_part *part, const weft_store_file *file)
 {
     uint32_t at = 0;
@@ -268,85 +263,47 @@ static bool is_held(const weft_update_part *part, const weft_store_file *file)
     return true;
 }
 
-/* Finds the root of the last version that the copy has the bits of. NULL: of none. */
-static const uint64_t *held_find(const end *e)
+/* Finds the root of the last version that the weights have the bits of. */
+static const uint64_t *sums_held(const weft_store_mover *mover, const void *user)
 {
+    end *e = (end *)(uintptr_t)user;
+    weft_update_part_sum(&e->mover.mover.part, mover->mover.digests);
     for (uint64_t i = e->store->count; i-- > 0;) {
         const weft_store_version *v = &e->store->versions[i];
         for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
             if (weft_store_has(v, (weft_store_kind)kind) &&
                 memcmp(v->files[kind].layout, e->like->header.layout, sizeof v->files[kind].layout) == 0 &&
-                is_held(&e->part, &v->files[kind]))
+                is_held(&mover->mover.part, &v->files[kind]))
                 return &v->version.root;
     }
     return NULL;
 }
 
-static weft_status file_apply(mover *m, end *e, const weft_store_step *step)
-{
-    const bool anchor = step->act == WEFT_STORE_SET;
-    weft_store_file *file = &e->store->versions[step->index].files[step->kind];
-    weft_update_file *opened;
-    weft_status status = weft_store_file_open(e->store, file, &opened);
-    if (status != WEFT_OK)
-        return status;
-    if (anchor) {
-        memset(e->image.data, 0, e->image.bytes);
-        status = weft_update_part_measure(&e->part);
-    }
-    e->part.bytes = 0;
-    if (status == WEFT_OK)
-        status = weft_update_part_apply(&e->part, opened, step->act == WEFT_STORE_BACK);
-    m->info.files++;
-    m->info.anchors += anchor;
-    m->info.bytes += e->part.bytes + file->item.bytes - opened->trailer.frame_bytes;
-    weft_update_close(opened);
-    if (weft_store_is_damage(status))
-        file->status = status;
-    return status;
-}
-
-static weft_status way_take(mover *m, end *e)
-{
-    weft_store_way way;
-    weft_status status = weft_update_part_load(&e->part, &e->weights);
-    if (status == WEFT_OK)
-        status = weft_update_part_measure(&e->part);
-    if (status == WEFT_OK)
-        status = weft_store_way_find(e->store, held_find(e), e->to, &way);
-    if (status != WEFT_OK)
-        return status;
-    for (uint64_t i = 0; i < way.count && status == WEFT_OK; i++)
-        status = file_apply(m, e, &way.steps[i]);
-    weft_store_way_close(&way);
-    return status;
-}
-
-/* A file that fails leaves the copy of no use, and another way begins with the weights again. */
-static weft_status end_move(mover *m, end *e)
-{
-    weft_status failed = WEFT_OK;
-    for (;;) {
-        const weft_status status = way_take(m, e);
-        if (status == WEFT_E_MISSING && failed != WEFT_OK)
-            return failed;
-        if (!weft_store_is_damage(status))
-            return status;
-        failed = status;
-        m->info.damaged++;
-    }
-}
-
+/* Proves the ways of all sources before a weight of any is written. */
 static weft_status ends_move(mover *m)
 {
     weft_status status = WEFT_OK;
+    bool more = false;
     for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
         if (m->ends[i].division.layout)
-            status = end_move(m, &m->ends[i]);
-    for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++)
+            status = weft_store_mover_lead(&m->ends[i].mover, sums_held, &m->ends[i], m->ends[i].to);
+    for (uint32_t i = 0; i < m->end_count && status == WEFT_OK; i++) {
         if (m->ends[i].division.layout)
-            status = weft_update_part_store(&m->ends[i].part, &m->ends[i].weights);
-    return status;
+            status = weft_store_mover_write(&m->ends[i].mover, &m->ends[i].weights);
+        more = more || m->ends[i].mover.more;
+    }
+    return status == WEFT_OK && more ? ends_move(m) : status;
+}
+
+static void figures_sum(mover *m)
+{
+    for (uint32_t i = 0; i < m->end_count; i++) {
+        const weft_store_info *figures = &m->ends[i].mover.figures;
+        m->info.files += figures->files;
+        m->info.anchors += figures->anchors;
+        m->info.bytes += figures->bytes;
+        m->info.damaged += figures->damaged;
+    }
 }
 
 /* Names the version as weft_held does for these weights. */
@@ -357,7 +314,7 @@ static void version_name(mover *m)
         const end *e = &m->ends[i];
         if (!e->division.layout)
             continue;
-        const uint64_t own = weft_digest_parts_root(e->division.layout, e->part.digests);
+        const uint64_t own = weft_digest_parts_root(e->division.layout, weft_store_mover_digests(&e->mover));
         root = m->end_count > 1 ? weft_mix64(root + own) : own;
     }
     m->info.version.root = root;
@@ -382,6 +339,7 @@ weft_status weft_store_part_apply(const weft_store_set *set, const weft_layout *
         status = ends_move(&m);
     if (status == WEFT_OK) {
         version_name(&m);
+        figures_sum(&m);
         weft_store_info_report(&m.info, info);
     }
     for (uint32_t i = 0; i < m.end_count; i++)

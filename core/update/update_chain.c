@@ -72,16 +72,18 @@ weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *c
     chain->header.base = updates[0]->header.base;
     chain->header.target = updates[count - 1]->header.target;
     memcpy(chain->header.layout, updates[0]->header.layout, sizeof chain->header.layout);
-    weft_status status = chain_check(chain);
-    if (status == WEFT_OK)
-        status = cells_take(chain);
-    if (status != WEFT_OK)
-        return status;
-    chain->cursors = weft_mem_take(count, sizeof *chain->cursors);
+    const weft_status status = chain_check(chain);
+    return status == WEFT_OK ? cells_take(chain) : status;
+}
+
+weft_status weft_update_chain_read(weft_update_chain *chain)
+{
+    weft_status status = WEFT_OK;
+    chain->cursors = weft_mem_take(chain->count, sizeof *chain->cursors);
     if (!chain->cursors)
-        return weft_fail(WEFT_E_MEMORY, "no memory to merge %zu updates", count);
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = weft_update_cursor_open(&chain->cursors[i], updates[i], layout);
+        return weft_fail(WEFT_E_MEMORY, "no memory to merge %zu updates", chain->count);
+    for (size_t i = 0; i < chain->count && status == WEFT_OK; i++)
+        status = weft_update_cursor_open(&chain->cursors[i], chain->updates[i], chain->layout);
     return status;
 }
 
@@ -93,12 +95,6 @@ void weft_update_chain_close(weft_update_chain *chain)
         weft_update_cursor_close(&chain->cursors[i]);
     weft_mem_give(chain->cursors);
     chain->cursors = NULL;
-}
-
-void weft_update_chain_rewind(weft_update_chain *chain)
-{
-    for (size_t i = 0; i < chain->count; i++)
-        weft_update_cursor_begin(&chain->cursors[i]);
 }
 
 weft_status weft_update_chain_end(const weft_update_chain *chain)

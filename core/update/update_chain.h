@@ -29,8 +29,9 @@ weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *c
                                    const weft_layout *layout);
 void weft_update_chain_close(weft_update_chain *chain);
 
-/* Moves all cursors to the first frame (rewind), and checks every trailer after the last (end). */
-void weft_update_chain_rewind(weft_update_chain *chain);
+/* Opens the cursors, at the first frames. Errors: WEFT_E_MEMORY. */
+weft_status weft_update_chain_read(weft_update_chain *chain);
+/* Checks every trailer after the last frame. */
 weft_status weft_update_chain_end(const weft_update_chain *chain);
 
 /* Writes the head, with the attachment. */

@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
-#include "update/update_prove.h"
+#include "update/update_cursor.h"
+#include "update/update_fit.h"
+#include "update/update_pass.h"
 
 _Static_assert(WEFT_THRESHOLDS_MAX == WEFT_CLASS_MAX - 1, "the header has all thresholds");
 

@@ -10,7 +10,7 @@
 #include "codec/planes.h"
 #include "journal/journal.h"
 #include "update/update_chain.h"
-#include "update/update_prove.h"
+#include "update/update_fit.h"
 #include "update/update_work.h"
 
 typedef unsigned long long ull;
@@ -62,6 +62,8 @@ static weft_status inverter_open(inverter *v, weft_update_file *const *update, c
         layout ? weft_update_layout_fits(*update, layout) : weft_update_layout(*update, &layout, &v->named);
     if (status == WEFT_OK)
         status = weft_update_chain_open(&v->chain, update, 1, layout);
+    if (status == WEFT_OK)
+        status = weft_update_chain_read(&v->chain);
     if (status != WEFT_OK)
         return status;
     v->chain.header.level = (*update)->header.level;

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "encode/merge.h"
 #include "update/update_chain.h"
-#include "update/update_prove.h"
+#include "update/update_fit.h"
 #include "update/update_work.h"
 
 typedef struct weft_update_free_merge {
@@ -75,6 +75,8 @@ static weft_status merge_open(free_merge *m, weft_update_file *const *updates, s
     weft_status status = layout ? weft_update_layout_fits(updates[0], layout) : layout_find(m, updates, count, &layout);
     if (status == WEFT_OK)
         status = weft_update_chain_open(&m->chain, updates, count, layout);
+    if (status == WEFT_OK)
+        status = weft_update_chain_read(&m->chain);
     if (status == WEFT_OK)
         status = sources_make(m, level);
     m->backend = weft_backend_find("host");

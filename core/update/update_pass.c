@@ -5,8 +5,6 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-#define GROUP_UNITS 16u /* units of a group, at least, if the layout has so many */
-#define GROUP_MOST  (GROUP_UNITS + (1u << WEFT_RUN_SHIFT_MAX))
 #define MEMORY_MOST (UINT64_C(512) << 20) /* of all groups' rooms; untouched pages cost nothing */
 
 /* ---- open */
@@ -40,7 +38,7 @@ static void worker_close(weft_update_worker *worker, const weft_backend *backend
 
 static weft_status groups_open(weft_update_pass *pass)
 {
-    uint64_t units = pass->layout->unit_count < GROUP_MOST ? pass->layout->unit_count : GROUP_MOST;
+    uint64_t units = pass->layout->unit_count < WEFT_PASS_UNITS ? pass->layout->unit_count : WEFT_PASS_UNITS;
     uint64_t room = (units ? units : 1) * pass->layout->largest_frame, wanted = 2 * (uint64_t)pass->lanes.count;
     uint64_t most = MEMORY_MOST / (room ? room : 1);
     wanted = wanted < most ? wanted : most ? most : 1;
@@ -98,16 +96,28 @@ void weft_update_pass_begin(weft_update_pass *pass, uint32_t shift,
     pass->filled = 0;
 }
 
+static void group_begin(weft_update_group *group, uint64_t unit)
+{
+    group->unit = group->end = unit;
+    group->used = group->changed = 0;
+    group->failure = WEFT_OK;
+}
+
+void weft_update_pass_take(weft_update_pass *pass, uint64_t unit, uint32_t units)
+{
+    group_begin(&pass->groups[0], unit);
+    pass->groups[0].end = pass->next_unit = unit + units;
+    pass->filled = 1;
+}
+
 bool weft_update_pass_fill(weft_update_pass *pass)
 {
     const weft_layout *layout = pass->layout;
     for (pass->filled = 0; pass->filled < pass->group_count && pass->next_unit < layout->unit_count; pass->filled++) {
         weft_update_group *group = &pass->groups[pass->filled];
-        group->unit = group->end = pass->next_unit;
-        while (group->end < layout->unit_count && group->end - group->unit < GROUP_UNITS)
+        group_begin(group, pass->next_unit);
+        while (group->end < layout->unit_count && group->end - group->unit < WEFT_PASS_LEAST)
             group->end += weft_layout_run(layout, group->end, pass->shift);
-        group->used = group->changed = 0;
-        group->failed = false;
         pass->next_unit = group->end;
     }
     return pass->filled > 0;

@@ -11,6 +11,9 @@
 #include "port/port_backend.h"
 
 #define WEFT_PASS_GROUPS 16u /* groups of one round, at most */
+#define WEFT_PASS_LEAST  16u /* units of a group, at least, if the layout has so many */
+#define WEFT_PASS_UNITS  (WEFT_PASS_LEAST + (1u << WEFT_RUN_SHIFT_MAX)) /* and at most */
+#define WEFT_PASS_TEXT   512u
 
 typedef struct weft_update_group {
     uint64_t unit, end; /* units unit..end - 1 */
@@ -19,7 +22,8 @@ typedef struct weft_update_group {
     uint64_t used;
     uint64_t first_list; /* number of the first change list of its frames, in staging */
     uint64_t changed;
-    bool failed; /* a frame of the group did not decode */
+    weft_status failure;       /* what the first frame that failed ended in, */
+    char text[WEFT_PASS_TEXT]; /* and said */
 } weft_update_group;
 
 /* The state of one worker. */
@@ -58,6 +62,8 @@ void weft_update_pass_begin(weft_update_pass *pass, uint32_t shift,
                             void *user);
 /* Makes the next round's groups, empty; false at the end of the layout. */
 bool weft_update_pass_fill(weft_update_pass *pass);
+/* Makes a round of one group, of the caller's choice. */
+void weft_update_pass_take(weft_update_pass *pass, uint64_t unit, uint32_t units);
 /* Runs the task on all groups of the round. */
 weft_status weft_update_pass_run(weft_update_pass *pass);
 

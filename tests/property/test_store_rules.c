@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "tests/support/reseal.h"
+#include "tests/support/store_forge.h"
 #include "tests/support/store_world.h"
 
 #define NOTED 16u
@@ -91,12 +92,6 @@ static size_t listed(const world *w, weft_store_entry *entries)
     return count;
 }
 
-static void is_said(const char *words)
-{
-    if (!strstr(weft_last_error(), words))
-        fail_msg("\"%s\" does not say \"%s\"", weft_last_error(), words);
-}
-
 static void tells(const world *w, weft_version version, const char *text)
 {
     char head[16];
@@ -128,24 +123,6 @@ static void age(const world *w, uint32_t v, weft_store_kind kind, time_t seconds
 }
 
 /* ---- what a file is */
-
-static void file_write(const world *w, uint32_t v, weft_store_kind kind, const memory_file *bytes)
-{
-    char path[512];
-    file_path(w, v, kind, path);
-    FILE *file = fopen(path, "we");
-    assert_true(file && fwrite(bytes->data, 1, bytes->bytes, file) == bytes->bytes);
-    fclose(file);
-}
-
-static void diff_made(const world *w, uint32_t from, uint32_t to, const weft_diff_options *options, memory_file *file)
-{
-    weft_piece base[TENSORS], target[TENSORS];
-    const weft_sink sink = memory_sink(file);
-    pieces_of(&w->c, w->c.image[from], base);
-    pieces_of(&w->c, w->c.image[to], target);
-    assert_int_equal(weft_diff(w->c.layout, base, TENSORS, target, TENSORS, options, NULL, &sink, NULL), WEFT_OK);
-}
 
 /* Version 2 has one file in place of its own, or beside these. */
 static void test_a_file_is_what_its_name_says(void **state)
@@ -219,51 +196,6 @@ static void test_a_file_leads_on_from_its_root_alone(void **state)
     assert_true(entries[1].reachable && !entries[2].reachable && !entries[3].reachable);
     memory_free(&file);
     world_close(&w);
-}
-
-static void root_replace(memory_file *file, uint64_t root, uint64_t by)
-{
-    unsigned found = 0;
-    for (uint8_t *at = file->data; (at = memmem(at, file->bytes - (size_t)(at - file->data), &root, 8)) != NULL;
-         at += 8) {
-        memcpy(at, &by, 8);
-        found++;
-    }
-    assert_true(found > 0);
-    reseal(file->data, file->bytes);
-}
-
-/* A merge says that it leads from version 1 to 8, and its changes lead to other bits; or while the store is open it
- * becomes one from another base. */
-static void test_changes_of_other_bits_are_gone_round(void **state)
-{
-    static const uint32_t ends[][2] = {{0, 6}, {1, 7}};
-    (void)state;
-    for (size_t i = 0; i < COUNT(ends); i++) {
-        world w;
-        memory_file file = {0};
-        uint64_t faults = 0;
-        weft_store_info info = {.size = sizeof info};
-        const weft_diff_options options = {
-            .size = sizeof options, .level = "fast", .base = label(0), .target = label(7)};
-        world_open(&w, 64);
-        world_fill(&w, 8);
-        diff_made(&w, ends[i][0], ends[i][1], &options, &file);
-        if (i == 0)
-            root_replace(&file, w.store->versions[6].version.root, w.store->versions[7].version.root);
-        file_write(&w, 7, WEFT_STORE_MERGE, &file);
-        if (i == 0)
-            store_reopen(&w);
-        assert_true(weft_store_has(&w.store->versions[7], WEFT_STORE_MERGE)); /* both ends say so */
-        moves(&w, 0, NULL);
-        moves(&w, 7, &info);
-        assert_int_equal(info.damaged, 1);
-        assert_int_equal(info.files, 7);
-        assert_int_equal(weft_store_check(w.store, NULL, NULL, NULL, &faults), WEFT_OK);
-        assert_int_equal(faults, i == 0);
-        memory_free(&file);
-        world_close(&w);
-    }
 }
 
 /* Files go while the store is open: the attachment and the tensors come out of others. */
@@ -393,50 +325,6 @@ static void test_attachments_are_where_they_change(void **state)
 /* ---- weights */
 
 /* Halves of tensors, the last first, and a struct of an earlier weft. */
-static void test_weights_may_be_in_any_pieces(void **state)
-{
-    world w;
-    weft_piece whole[TENSORS], halves[2 * TENSORS];
-    const weft_version to = label(0);
-    struct {
-        weft_store_info info;
-        uint64_t beyond;
-    } room = {.info.size = offsetof(weft_store_info, damaged), .info.damaged = 77};
-    (void)state;
-    world_open(&w, 64);
-    world_fill(&w, 1);
-    pieces_of(&w.c, w.c.work, whole);
-    for (size_t t = 0; t < TENSORS; t++) {
-        const uint64_t half = whole[t].count / 2, width = w.c.layout->entries[t].row->width;
-        uint8_t *data = whole[t].data;
-        halves[2 * (TENSORS - t) - 1] = (weft_piece){t, 0, half, data};
-        halves[2 * (TENSORS - t) - 2] = (weft_piece){t, half, whole[t].count - half, data + half * width};
-    }
-    assert_int_equal(weft_store_apply(w.store, &to, w.c.layout, halves, 2 * TENSORS, NULL, &room.info), WEFT_OK);
-    assert_memory_equal(w.c.work, w.c.image[0], image_bytes(&w.c));
-    assert_true(room.info.files == 1 && room.info.anchors == 1 && room.info.damaged == 77);
-    world_close(&w);
-}
-
-static void test_files_without_cuts_are_not_for_blocks(void **state)
-{
-    world w;
-    weft_piece pieces[TENSORS];
-    weft_block block = {0};
-    const weft_version to = label(0);
-    (void)state;
-    world_open(&w, 64);
-    world_fill(&w, 1);
-    pieces_of(&w.c, w.c.work, pieces);
-    block.slice = weft_slice_whole(w.c.layout, 0);
-    block.data = pieces[0].data;
-    assert_int_equal(weft_store_apply_blocks(w.store, &to, w.c.layout, &block, 1, NULL, NULL), WEFT_E_LAYOUT);
-    is_said("of a trainer without cuts");
-    for (uint64_t i = 0; i < image_bytes(&w.c); i++)
-        assert_int_equal(w.c.work[i], 0);
-    world_close(&w);
-}
-
 /* ---- what goes */
 
 static uint64_t trimmed(const world *w, weft_store_keep keep, weft_status status)
@@ -763,15 +651,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_is_what_its_name_says),
         cmocka_unit_test(test_a_file_leads_on_from_its_root_alone),
-        cmocka_unit_test(test_changes_of_other_bits_are_gone_round),
         cmocka_unit_test(test_what_tells_the_version_is_gone_round),
         cmocka_unit_test(test_the_update_comes_first),
         cmocka_unit_test(test_runs_follow_each_other),
         cmocka_unit_test(test_a_single_update_is_not_merged),
         cmocka_unit_test(test_a_damaged_update_costs_the_merge_alone),
         cmocka_unit_test(test_attachments_are_where_they_change),
-        cmocka_unit_test(test_weights_may_be_in_any_pieces),
-        cmocka_unit_test(test_files_without_cuts_are_not_for_blocks),
         cmocka_unit_test(test_what_goes_by_the_bounds),
         cmocka_unit_test(test_without_an_anchor_nothing_goes),
         cmocka_unit_test(test_what_another_run_starts_from_stays),

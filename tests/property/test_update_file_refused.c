@@ -304,6 +304,57 @@ static void weights_that_change_meanwhile_are_noticed(void **state)
     pair_free(&p);
 }
 
+/* A file of which frames are counted as they are read, until there are no more. */
+typedef struct counted {
+    memory_file *file;
+    uint64_t frames_at, frames_end; /* of the file */
+    uint64_t read;                  /* bytes of frames */
+    uint64_t most;                  /* and when the source fails */
+} counted;
+
+static weft_status counted_read(void *user, uint64_t offset, void *data, uint64_t bytes)
+{
+    counted *c = user;
+    if (c->frames_end && offset >= c->frames_at && offset < c->frames_end)
+        c->read += bytes;
+    return c->read > c->most ? WEFT_E_FILE : memory_read(c->file, offset, data, bytes);
+}
+
+/* What was proved is written without the source, if there is memory for the frames. */
+static void frames_are_read_once(void **state)
+{
+    static const struct {
+        uint64_t memory;
+        int readings; /* that the source allows */
+        weft_status status;
+    } rows[] = {{0, 1, WEFT_OK}, {1, 2, WEFT_OK}, {1, 1, WEFT_E_FILE}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pair p;
+        pair_make(&p, 100);
+        pair_diff(&p, "tight", 1);
+        memory_file out = {0};
+        counted c = {.file = &p.file, .most = UINT64_MAX};
+        const weft_source source = {&c, counted_read, p.file.bytes};
+        const weft_sink sink = memory_sink(&out);
+        const weft_work work = {.size = sizeof work, .threads = 1, .memory_bytes = rows[i].memory};
+        weft_update_file *file = NULL;
+        assert_int_equal(weft_update_open(&source, &file), WEFT_OK);
+        const uint64_t frames = file->trailer.frame_bytes;
+        c.frames_at = file->frames_at;
+        c.frames_end = file->frames_at + frames;
+        c.most = rows[i].readings * frames;
+        assert_int_equal(weft_update_rewrite(file, p.base.layout, p.work.pieces, TENSORS, &work, &sink, NULL),
+                         rows[i].status);
+        if (rows[i].status == WEFT_OK)
+            assert_int_equal(c.read, rows[i].readings * frames);
+        assert_ptr_equal(file->source.read, counted_read); /* the file has its own source again */
+        weft_update_close(file);
+        memory_free(&out);
+        pair_free(&p);
+    }
+}
+
 /* A caller of an earlier weft has shorter structs. */
 static void shorter_structs_are_taken(void **state)
 {
@@ -518,23 +569,15 @@ static void forgotten_sizes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_bases_are_refused),
-        cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(flipped_bits_are_refused),
-        cmocka_unit_test(a_damaged_frame_is_named),
-        cmocka_unit_test(short_files_are_told_apart),
-        cmocka_unit_test(answers_that_change_are_damage),
-        cmocka_unit_test(other_layouts_are_refused),
-        cmocka_unit_test(budgets_hold),
-        cmocka_unit_test(callers_may_stop_it),
-        cmocka_unit_test(weights_that_change_meanwhile_are_noticed),
-        cmocka_unit_test(shorter_structs_are_taken),
-        cmocka_unit_test(wrong_targets_are_refused),
-        cmocka_unit_test(callers_may_stop_the_choice),
-        cmocka_unit_test(shared_memory_is_refused),
-        cmocka_unit_test(callers_are_named),
-        cmocka_unit_test(forgotten_sizes_are_refused),
-        cmocka_unit_test(too_many_tensors_are_refused_at_once),
+        cmocka_unit_test(wrong_bases_are_refused),     cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(flipped_bits_are_refused),    cmocka_unit_test(a_damaged_frame_is_named),
+        cmocka_unit_test(short_files_are_told_apart),  cmocka_unit_test(answers_that_change_are_damage),
+        cmocka_unit_test(other_layouts_are_refused),   cmocka_unit_test(budgets_hold),
+        cmocka_unit_test(callers_may_stop_it),         cmocka_unit_test(weights_that_change_meanwhile_are_noticed),
+        cmocka_unit_test(shorter_structs_are_taken),   cmocka_unit_test(wrong_targets_are_refused),
+        cmocka_unit_test(callers_may_stop_the_choice), cmocka_unit_test(shared_memory_is_refused),
+        cmocka_unit_test(callers_are_named),           cmocka_unit_test(frames_are_read_once),
+        cmocka_unit_test(forgotten_sizes_are_refused), cmocka_unit_test(too_many_tensors_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

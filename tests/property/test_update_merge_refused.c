@@ -59,7 +59,7 @@ static void what_contradicts_is_refused(void **state)
         const char *words;
     } rows[] = {{1, 0, 0, 0, false, WEFT_E_LAYOUT, "update 2 is for another layout than the first"},
                 {0, 9, 0, 0, false, WEFT_E_ARGUMENT, "numbers must grow"},
-                {0, 0, 1, 0, true, WEFT_E_TARGET, "the last target"},
+                {0, 0, 1, 0, true, WEFT_E_TARGET, "the update's target"},
                 {0, 0, 0, 1, false, WEFT_E_ARGUMENT, "update 2 starts from"}};
     chain c;
     (void)state;

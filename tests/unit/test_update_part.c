@@ -16,8 +16,7 @@
 #include "layout/digest.h"
 #include "shard/holding.h"
 #include "tests/support/memory_file.h"
-#include "update/update_part.h"
-#include "update/update_prove.h"
+#include "update/update_move.h"
 #include "update/update_writer.h"
 
 enum { TENSORS = 7, ELEMENTS = 8 }; /* cells, each of so many elements at most */
@@ -121,7 +120,9 @@ static weft_update_file *opened(void)
 
 typedef struct part_world {
     weft_excerpt view;
-    weft_update_part part;
+    weft_binding weights;
+    weft_mover mover;
+    weft_update_step step;
     weft_update_file *update;
     weft_update_cells *list; /* the update's, which tests change */
     float bits[TENSORS][ELEMENTS];
@@ -133,7 +134,6 @@ static void load(part_world *w, float from[TENSORS][ELEMENTS])
     uint64_t left;
     for (uint64_t t = 0; t < w->view.layout->count; t++)
         memcpy(w->bits[t], from[weft_number_of_own(&w->view.tensors, t, &left)], sizeof w->bits[t]);
-    assert_int_equal(weft_update_part_measure(&w->part), WEFT_OK);
 }
 
 static void has(const part_world *w, float wanted[TENSORS][ELEMENTS])
@@ -152,7 +152,7 @@ static void world_open(part_world *w)
     assert_int_equal(weft_excerpt_open(model, &cells, whole, &keys, &w->view), WEFT_OK);
     for (uint64_t t = 0; t < w->view.layout->count; t++)
         w->pieces[t] = (weft_piece){t, 0, w->view.layout->entries[t].elements, w->bits[t]};
-    assert_int_equal(weft_update_part_open(&w->part, &w->view, whole, w->pieces, NULL), WEFT_OK);
+    assert_int_equal(weft_binding_open(w->view.layout, w->pieces, w->view.layout->count, &w->weights), WEFT_OK);
     w->update = opened();
     assert_int_equal(weft_update_division(w->update, &list), WEFT_OK);
     w->list = (weft_update_cells *)(uintptr_t)list;
@@ -161,9 +161,23 @@ static void world_open(part_world *w)
 
 static void world_close(part_world *w)
 {
+    weft_mover_close(&w->mover);
     weft_update_close(w->update);
-    weft_update_part_close(&w->part);
+    weft_binding_close(&w->weights);
     weft_excerpt_close(&w->view);
+}
+
+/* Proves the update and writes what it leads to. */
+static weft_status move(part_world *w, bool back)
+{
+    weft_mover_close(&w->mover);
+    assert_int_equal(weft_mover_open(&w->mover, whole, &w->view, &w->weights, NULL), WEFT_OK);
+    w->mover.passes = 2;
+    w->step = (weft_update_step){.file = w->update, .back = back};
+    weft_status status = weft_mover_way(&w->mover, &w->step, 1, false);
+    if (status == WEFT_OK)
+        status = weft_mover_prove(&w->mover);
+    return status == WEFT_OK ? weft_mover_write(&w->mover, &w->weights) : status;
 }
 
 static void there_and_back(void **state)
@@ -171,10 +185,10 @@ static void there_and_back(void **state)
     part_world w;
     (void)state;
     world_open(&w);
-    assert_int_equal(weft_update_part_apply(&w.part, w.update, false), WEFT_OK);
+    assert_int_equal(move(&w, false), WEFT_OK);
     has(&w, target);
-    assert_int_equal(w.part.bytes, w.list->shares[1].bytes + w.list->shares[3].bytes); /* and no others were read */
-    assert_int_equal(weft_update_part_apply(&w.part, w.update, true), WEFT_OK);
+    assert_int_equal(w.step.bytes, w.list->shares[1].bytes + w.list->shares[3].bytes); /* and no others were read */
+    assert_int_equal(move(&w, true), WEFT_OK);
     has(&w, base);
     world_close(&w);
 }
@@ -187,7 +201,6 @@ static void nothing(part_world *w)
 static void one_weight(part_world *w)
 {
     w->bits[3][0] += 1; /* of the last key */
-    assert_int_equal(weft_update_part_measure(&w->part), WEFT_OK);
 }
 
 static void target_sum(part_world *w)
@@ -230,7 +243,10 @@ static void what_is_refused(void **state)
         world_open(&w);
         load(&w, rows[i].at_target ? target : base);
         rows[i].change(&w);
-        const weft_status status = weft_update_part_apply(&w.part, w.update, rows[i].back);
+        float before[TENSORS][ELEMENTS];
+        memcpy(before, w.bits, sizeof before);
+        const weft_status status = move(&w, rows[i].back);
+        assert_memory_equal(w.bits, before, sizeof before);
         if (status != rows[i].status)
             fail_msg("row %zu: %s", i, weft_status_name(status));
         world_close(&w);
