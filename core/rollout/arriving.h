@@ -93,7 +93,15 @@ weft_status weft_ask_offered(weft_rollout *rollout);
 weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_message type, const weft_out *body);
 
 /* ---- stage.c */
-/* Decodes and proves the bucket that was taken. WEFT_AGAIN: there is nothing to do now. */
+/* What the stage does next. Whoever calls it hands a hungry stage the next bucket (weft_receive_take). */
+typedef enum weft_stage_state {
+    WEFT_STAGE_IDLE,     /* no update came, or one is proved and waits for its commit */
+    WEFT_STAGE_HUNGRY,   /* the bucket that was taken is used up, and the update has more */
+    WEFT_STAGE_DECODING, /* frames of the bucket are left */
+    WEFT_STAGE_WHOLE,    /* all came: what is left is the proof */
+} weft_stage_state;
+weft_stage_state weft_stage_at(const weft_rollout *rollout);
+/* Decodes the bucket that was taken, or proves the update. WEFT_AGAIN: there is nothing to do now. */
 weft_status weft_stage_step(weft_rollout *rollout);
 /* Moves the weights to the staged version, outside the lock. After WEFT_E_DEVICE the weights are of no version. */
 weft_status weft_stage_commit(weft_rollout *rollout);

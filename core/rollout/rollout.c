@@ -48,15 +48,21 @@ static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, wef
     return WEFT_OK;
 }
 
+/* Hands the stage the next bucket when it has used up the one before. */
+static weft_status step_bucket(weft_rollout *rollout)
+{
+    return weft_stage_at(rollout) == WEFT_STAGE_HUNGRY ? weft_receive_take(rollout) : weft_stage_step(rollout);
+}
+
 /* A relay passes whole buckets on before they leave their slots, and hears of an update that came to nothing. */
 static weft_status step_stage(weft_rollout *rollout)
 {
     if (!rollout->relay)
-        return weft_stage_step(rollout);
+        return step_bucket(rollout);
     if (rollout->arriving.queued && !weft_course_is_proved(&rollout->course))
         rollout->hooks->pass(rollout->relay);
     rollout->arriving.over = (weft_version){0, 0, 0};
-    weft_status status = weft_stage_step(rollout);
+    weft_status status = step_bucket(rollout);
     if (rollout->arriving.over.run)
         rollout->hooks->unfollow(rollout->relay, &rollout->arriving.over);
     return status;

@@ -151,23 +151,36 @@ static weft_status drop(weft_rollout *rollout)
     return WEFT_OK;
 }
 
+weft_stage_state weft_stage_at(const weft_rollout *rollout)
+{
+    const weft_arriving *arriving = &rollout->arriving;
+    const weft_incoming *incoming = &arriving->queue[0];
+    if (weft_course_is_proved(&rollout->course) || arriving->queued == 0)
+        return WEFT_STAGE_IDLE;
+    if (arriving->taken.used < arriving->taken.bytes)
+        return WEFT_STAGE_DECODING;
+    const bool whole = incoming->has_trailer && arriving->book.buckets == incoming->trailer.buckets;
+    return whole ? WEFT_STAGE_WHOLE : WEFT_STAGE_HUNGRY;
+}
+
+static weft_status decode(weft_rollout *rollout)
+{
+    const uint64_t begun_ns = weft_clock_ns();
+    const weft_status status = weft_stage_frames(rollout);
+    if (atomic_load(&rollout->session->parked) && rollout->arriving.taken.used == rollout->arriving.taken.bytes)
+        weft_session_wake(rollout->session); /* tiles to digest */
+    rollout->arriving.book.decode_ns += weft_clock_ns() - begun_ns;
+    return status;
+}
+
 weft_status weft_stage_step(weft_rollout *rollout)
 {
-    if (weft_course_is_proved(&rollout->course) || rollout->arriving.queued == 0)
-        return WEFT_AGAIN;
-    uint64_t begun_ns = weft_clock_ns();
-    weft_status status;
-    if (rollout->arriving.taken.used < rollout->arriving.taken.bytes) {
-        status = weft_stage_frames(rollout);
-        if (atomic_load(&rollout->session->parked) && rollout->arriving.taken.used == rollout->arriving.taken.bytes)
-            weft_session_wake(rollout->session); /* tiles to digest */
-        rollout->arriving.book.decode_ns += weft_clock_ns() - begun_ns;
-        return status;
-    }
-    const weft_incoming *incoming = &rollout->arriving.queue[0];
-    if (incoming->has_trailer && rollout->arriving.book.buckets == incoming->trailer.buckets)
-        return incoming->withdrawn ? drop(rollout) : finish(rollout);
-    return weft_receive_take(rollout);
+    const weft_stage_state state = weft_stage_at(rollout);
+    if (state == WEFT_STAGE_DECODING)
+        return decode(rollout);
+    if (state == WEFT_STAGE_WHOLE)
+        return rollout->arriving.queue[0].withdrawn ? drop(rollout) : finish(rollout);
+    return WEFT_AGAIN;
 }
 
 /* ---- after the commit */
