@@ -233,19 +233,21 @@ static void what_fails_is_not_held(void **state)
     fleet_catch_up(f, 0);
 }
 
-/* Time ends nothing; it is told once. */
+/* Time ends nothing; it is told once, of each commit that is held. */
 static void long_holds_are_told(void **state)
 {
     fleet *f = *state;
     weft_event event;
-    const weft_version target = hold(f, 100);
-    assert_true(fleet_event(rollout(f), WEFT_EVENT_UNSETTLED, NULL, FLEET_WAIT_MS, &event));
-    assert_int_equal(event.version.number, target.number);
-    fleet_sleep_ms(300);
-    assert_false(fleet_event(rollout(f), WEFT_EVENT_UNSETTLED, NULL, 0, NULL));
-    fleet_check_bytes(f, 0, f->dense);
-    settle(f, WEFT_SETTLE_KEEP);
-    fleet_check(f, 0);
+    for (int again = 0; again < 2; again++) {
+        const weft_version target = hold(f, 100);
+        assert_true(fleet_event(rollout(f), WEFT_EVENT_UNSETTLED, NULL, FLEET_WAIT_MS, &event));
+        assert_int_equal(event.version.number, target.number);
+        fleet_sleep_ms(300);
+        assert_false(fleet_event(rollout(f), WEFT_EVENT_UNSETTLED, NULL, 0, NULL));
+        fleet_check_bytes(f, 0, f->dense);
+        settle(f, WEFT_SETTLE_KEEP);
+        fleet_check(f, 0);
+    }
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* A copy of a store whose place is at fault: bytes that came out otherwise are seen and leave no file, files come in an
  * order that can be read at every moment, and a file of the same size that is another version is in the way. */
-#include "tests/support/store_world.h"
+#include "tests/support/store_forge.h"
 
 enum { MADE = 5, ANCHORS = 3, MOST = 64 };
 
@@ -136,6 +136,33 @@ static void test_another_version_of_the_same_size_is_in_the_way(void **state)
     world_close(&from);
 }
 
+/* A store that goes on from another version: its update has the name, the length and the target of ours. */
+static void test_another_base_is_in_the_way(void **state)
+{
+    world from, to;
+    uint64_t faults;
+    (void)state;
+    places_open(&from, &to);
+    assert_int_equal(copied(&from, &to, &faults), WEFT_OK);
+    assert_int_equal(faults, 0);
+    weft_update_file *update = NULL;
+    weft_store_file *file = &from.store->versions[1].files[WEFT_STORE_UPDATE];
+    assert_int_equal(weft_store_file_open(from.store, file, &update), WEFT_OK);
+    memory_file bytes = {0};
+    const uint64_t size = file_bytes(&from, 1, WEFT_STORE_UPDATE);
+    bytes.data = malloc(bytes.bytes = size);
+    assert_int_equal(update->source.read(update->source.user, 0, bytes.data, size), WEFT_OK);
+    root_replace(&bytes, update->header.base.root, 77);
+    file_write(&to, 1, WEFT_STORE_UPDATE, &bytes);
+    store_reopen(&to);
+    assert_int_equal(copied(&from, &to, &faults), WEFT_OK);
+    assert_int_equal(faults, 1);
+    weft_update_close(update);
+    memory_free(&bytes);
+    world_close(&to);
+    world_close(&from);
+}
+
 static struct {
     unsigned faults;
     weft_status status, returns;
@@ -191,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_a_version_has_its_anchor_first),
         cmocka_unit_test(test_faults_are_told_and_the_others_copied),
         cmocka_unit_test(test_another_version_of_the_same_size_is_in_the_way),
+        cmocka_unit_test(test_another_base_is_in_the_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,21 @@ static void update_forge(world *w, uint32_t v, uint32_t image)
     memory_free(&file);
 }
 
-enum { FLIPPED, FORGED };
+/* Changes an update so that a frame that checks right says it has one more change than it has. */
+static void update_break(world *w, uint32_t v)
+{
+    memory_file file = {0};
+    const weft_diff_options options = {
+        .size = sizeof options, .level = "fast", .base = label(v - 1), .target = label(v)};
+    diff_made(w, v - 1, v, &options, &file);
+    uint8_t *frame = file.data + weft_frame_pad(128 + 2 * weft_bytes_get(file.data + 110, 2));
+    weft_bytes_put(frame + 8, weft_bytes_get(frame + 8, 4) + 1, 4);
+    reseal(file.data, file.bytes);
+    file_write(w, v, WEFT_STORE_UPDATE, &file);
+    memory_free(&file);
+}
+
+enum { FLIPPED, BROKEN, FORGED };
 
 /* Of six versions one update is damaged, and no other way is there. */
 static void test_no_weight_moves_on_a_way_that_fails(void **state)
@@ -35,9 +49,10 @@ static void test_no_weight_moves_on_a_way_that_fails(void **state)
         int how;
         uint32_t damaged, held, to; /* held: 6 is no version */
         weft_status status;
-    } rows[] = {{FLIPPED, 3, 0, 5, WEFT_E_CHECK}, {FLIPPED, 5, 0, 5, WEFT_E_CHECK}, {FLIPPED, 3, 6, 5, WEFT_E_CHECK},
-                {FORGED, 1, 0, 5, WEFT_E_TARGET}, {FORGED, 2, 0, 5, WEFT_E_TARGET}, {FORGED, 4, 0, 5, WEFT_E_TARGET},
-                {FORGED, 5, 0, 5, WEFT_E_TARGET}, {FORGED, 2, 6, 4, WEFT_E_TARGET}, {FORGED, 4, 6, 4, WEFT_E_TARGET}};
+    } rows[] = {{FLIPPED, 3, 0, 5, WEFT_E_CHECK},  {FLIPPED, 5, 0, 5, WEFT_E_CHECK},  {FLIPPED, 3, 6, 5, WEFT_E_CHECK},
+                {BROKEN, 1, 0, 5, WEFT_E_CORRUPT}, {BROKEN, 3, 0, 4, WEFT_E_CORRUPT}, {BROKEN, 2, 6, 5, WEFT_E_CORRUPT},
+                {FORGED, 1, 0, 5, WEFT_E_TARGET},  {FORGED, 2, 0, 5, WEFT_E_TARGET},  {FORGED, 4, 0, 5, WEFT_E_TARGET},
+                {FORGED, 5, 0, 5, WEFT_E_TARGET},  {FORGED, 2, 6, 4, WEFT_E_TARGET},  {FORGED, 4, 6, 4, WEFT_E_TARGET}};
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         world w;
@@ -45,6 +60,8 @@ static void test_no_weight_moves_on_a_way_that_fails(void **state)
         world_fill(&w, 7);
         if (rows[i].how == FLIPPED)
             frame_flip(&w, rows[i].damaged, WEFT_STORE_UPDATE);
+        else if (rows[i].how == BROKEN)
+            update_break(&w, rows[i].damaged);
         else
             update_forge(&w, rows[i].damaged, 6);
         memcpy(w.c.work, w.c.image[rows[i].held], image_bytes(&w.c));
@@ -76,6 +93,31 @@ static void test_a_way_back_that_fails_is_gone_round(void **state)
     frame_flip(&w, 4, WEFT_STORE_UPDATE);
     moves(&w, 3, &info);
     assert_true(info.damaged == 1 && info.anchors == 1 && info.files == 4);
+    world_close(&w);
+}
+
+/* An anchor is damaged, and the way of the weights themselves is the next. */
+static void test_after_an_anchor_the_weights_are_looked_at_again(void **state)
+{
+    world w;
+    weft_store_info info = {.size = sizeof info};
+    (void)state;
+    world_open(&w, 4);
+    for (uint32_t v = 0; v < 7; v++) {
+        if (v > 0)
+            chain_step(&w.c, 50, "fast");
+        weft_piece pieces[TENSORS];
+        pieces_of(&w.c, w.c.image[v], pieces);
+        for (uint64_t t = 0; t < TENSORS; t++) /* so an update is about as long as an anchor */
+            for (uint64_t i = 0; i < w.c.layout->entries[t].bytes; i++)
+                ((uint8_t *)pieces[t].data)[i] = (uint8_t)roll();
+        assert_int_equal(put(&w, v), WEFT_OK);
+    }
+    moves(&w, 6, NULL);
+    frame_flip(&w, 3, WEFT_STORE_ANCHOR); /* which is shorter than three updates */
+    moves(&w, 3, &info);
+    if (info.damaged != 1 || info.anchors != 0 || info.files != 3)
+        fail_msg("%d damaged, %d anchors of %d files", (int)info.damaged, (int)info.anchors, (int)info.files);
     world_close(&w);
 }
 
@@ -199,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_weight_moves_on_a_way_that_fails),
         cmocka_unit_test(test_a_way_back_that_fails_is_gone_round),
+        cmocka_unit_test(test_after_an_anchor_the_weights_are_looked_at_again),
         cmocka_unit_test(test_a_long_way),
         cmocka_unit_test(test_changes_of_other_bits_are_gone_round),
         cmocka_unit_test(test_weights_may_be_in_any_pieces),

@@ -272,6 +272,10 @@ static void hung_up(void **state)
     (void)state;
     pair p = open_pair();
     const int child = dup(p.a.fd);
+    assert_int_equal(weft_control_send_long(&p.a, WEFT_MESSAGE_LAYOUT, (const uint8_t *)"left", 4), WEFT_OK);
+    weft_control_hang_up(&p.a);
+    p.a.fd = dup(child); /* the next connection does not begin with what was left */
+    assert_false(weft_control_wants_write(&p.a));
     weft_control_hang_up(&p.a);
     assert_int_equal(weft_control_fill(&p.b), WEFT_E_PEER_LOST);
     close(child);

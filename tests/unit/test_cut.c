@@ -386,6 +386,9 @@ static void covers_are_proved(void **state)
         {{{EMBED, 6, 1, 1, 1}, {EMBED, 0, 10, 2, 4}, {EMBED, 0, 10, 0, 2}}, /* with one between them */
          WEFT_E_LAYOUT,
          "sources 0 and 2 both contribute embed, 1 rows from 6 of 10, 1 columns from 1 of 6: only one of them may"},
+        {{{EMBED, 5, 5, 0, 6}, {EMBED, 1, 4, 0, 6}, {EMBED, 0, 1, 3, 3}}, /* the first element, where nothing ends */
+         WEFT_E_LAYOUT,
+         "no source contributes what begins at embed, 1 rows from 0 of 10, 1 columns from 0 of 6"},
         {{{EMBED, 0, 9, 0, 3}, {EMBED, 0, 7, 3, 3}, {O, 0, 1, 0, 1}},
          WEFT_E_LAYOUT,
          "no source contributes what begins at embed, 1 rows from 7 of 10, 1 columns from 3 of 6"},

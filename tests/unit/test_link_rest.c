@@ -50,7 +50,7 @@ static void others_are_asked(void **state)
     (void)state;
     weft_link_rests rests = {0};
     weft_link *link;
-    const weft_link_options at_a = {.address = "a"}, at_b = {.address = "b"};
+    const weft_link_options at_a = {.address = "a"}, at_b = {.address = "ab"};
     answer = WEFT_E_PROVIDER;
     assert_int_equal(weft_link_rest_open(&rests, &slow, &at_a, &link), WEFT_E_PROVIDER);
     answer = WEFT_OK;

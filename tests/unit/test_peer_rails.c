@@ -23,9 +23,11 @@ static void what_has_landed(void **state)
         uint64_t writes;      /* 5 of 10 have landed before */
         bool taken;
         uint64_t landed;
-    } rows[] = {{2, 1, 7, true, 7},   {2, 1, 5, true, 5},  {2, 1, 10, true, 10},
-                {2, 1, 11, false, 5}, {2, 1, 4, false, 5}, {2, 0, 99, true, 5},
-                {2, 2, 7, false, 5},  {1, 1, 7, false, 5}, {3, 1, 7, false, 5}};
+        bool closed; /* the message crossed CLOSE */
+    } rows[] = {{2, 1, 7, true, 7, false},   {2, 1, 5, true, 5, false},  {2, 1, 10, true, 10, false},
+                {2, 1, 11, false, 5, false}, {2, 1, 4, false, 5, false}, {2, 0, 99, true, 5, false},
+                {2, 2, 7, false, 5, false},  {1, 1, 7, false, 5, false}, {3, 1, 7, false, 5, false},
+                {2, 1, 99, true, 5, true}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t body[WEFT_MESSAGE_MAX];
@@ -39,9 +41,12 @@ static void what_has_landed(void **state)
         rail(0)->posted = 10;
         rail(0)->landed = 5;
         rail(0)->moved_ns = s->now_ns;
+        weft_port *const port = rail(0)->port;
+        rail(0)->port = rows[i].closed ? NULL : port;
         weft_wire_put_landed(&out, &landed);
         if ((weft_rail_landed(a, out.data, out.used) == WEFT_OK) != rows[i].taken || rail(0)->landed != rows[i].landed)
             fail_msg("row %zu", i);
+        rail(0)->port = port;
     }
 }
 

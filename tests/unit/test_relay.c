@@ -740,14 +740,16 @@ static void times_of_a_child(void **state)
         bool greeted;
         uint32_t writes;
         uint64_t since_ns, progress_ns; /* ago */
-        bool stays;
-    } rows[] = {{WEFT_CHILD_GUEST, false, 0, 900000000, 0, true},
-                {WEFT_CHILD_GUEST, false, 0, 1100000000, 0, false},
-                {WEFT_CHILD_GUEST, true, 0, 9000000000, 0, true},
-                {WEFT_CHILD_GREETING, true, 0, 11000000000, 0, false},
-                {WEFT_CHILD_JOINED, true, 0, 11000000000, io_ns + 1000000000, true},
-                {WEFT_CHILD_JOINED, true, 1, 0, io_ns - 1000000000, true},
-                {WEFT_CHILD_JOINED, true, 1, 0, io_ns + 1000000000, false}};
+        bool stays, again;              /* a write is to be tried again */
+    } rows[] = {{WEFT_CHILD_GUEST, false, 0, 900000000, 0, true, false},
+                {WEFT_CHILD_GUEST, false, 0, 1100000000, 0, false, false},
+                {WEFT_CHILD_GUEST, true, 0, 9000000000, 0, true, false},
+                {WEFT_CHILD_GREETING, true, 0, 11000000000, 0, false, false},
+                {WEFT_CHILD_JOINED, true, 0, 11000000000, io_ns + 1000000000, true, false},
+                {WEFT_CHILD_JOINED, true, 1, 0, io_ns - 1000000000, true, false},
+                {WEFT_CHILD_JOINED, true, 1, 0, io_ns + 1000000000, false, false},
+                {WEFT_CHILD_JOINED, true, 0, 0, io_ns - 1000000000, true, true},
+                {WEFT_CHILD_JOINED, true, 0, 0, io_ns + 1000000000, false, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_waits waits = {.wake_ns = UINT64_MAX};
         close_world(state);
@@ -756,6 +758,7 @@ static void times_of_a_child(void **state)
         w->child.state = rows[i].state;
         w->child.greeted = rows[i].greeted;
         w->child.writes = rows[i].writes;
+        w->child.again = rows[i].again;
         w->child.since_ns = now_ns - rows[i].since_ns;
         w->child.progress_ns = now_ns - rows[i].progress_ns;
         weft_relay_step(&w->relay, &waits);

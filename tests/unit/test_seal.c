@@ -199,6 +199,8 @@ static void files_of_keys(void **state)
         const weft_status status = weft_secret_read(secret, in_folder("row"));
         if (status != (rows[i].says ? WEFT_E_CONFIG : WEFT_OK) || secret->bytes != (rows[i].says ? 0u : 32u))
             fail_msg("row %zu: %s, %u bytes", i, weft_status_name(status), secret->bytes);
+        for (size_t at = 0; at < sizeof secret->text; at++) /* nothing of the file stays beside the key */
+            assert_int_equal(secret->text[at], 0);
         if (rows[i].says && !strstr(weft_last_error(), rows[i].says))
             fail_msg("row %zu: '%s'", i, weft_last_error());
         weft_secret_close(secret);
