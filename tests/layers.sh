@@ -32,6 +32,7 @@ security
 wire
 session
 bucket
+send
 update
 store
 peer
@@ -92,14 +93,14 @@ check_outside()
     forbid_include 'core/|backends/|providers/' '.(jansson|model/|tools/|safetensors|synth)' \
         'the library knows neither JSON nor model files'
     forbid_include 'backends/' \
-        '"(providers/|port/port_provider|(journal|site|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/)' \
+        '"(providers/|port/port_provider|(journal|site|encode|security|wire|session|bucket|send|update|store|peer|trainer|rollout|joint|relay|api)/)' \
         'a backend knows layout, frames and digest only'
     forbid_include 'providers/' \
-        '"(backends/|port/port_backend|(layout|codec|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/)' \
+        '"(backends/|port/port_backend|(layout|codec|journal|encode|security|wire|session|bucket|send|update|store|peer|trainer|rollout|joint|relay|api)/)' \
         'a provider moves bytes and knows the leaves only'
     # tools/bench/fabric and tools/bench/gpu measure what lies beneath weft.h.
     forbid_include 'model/|tools/([^b]|be[^n]|bench/bench)' \
-        '"(port|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/' \
+        '"(port|journal|encode|security|wire|session|bucket|send|update|store|peer|trainer|rollout|joint|relay|api)/' \
         'the command is a client of weft.h' '"(encode/staging|port/port_names|security/(secret|library)|trainer/sizes_trainer|rollout/sizes_rollout|api/plan)\.h"'
 }
 

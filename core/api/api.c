@@ -201,7 +201,7 @@ static void describe_peer(weft_publisher *publisher, const weft_peer *peer, weft
     snprintf(info->name, sizeof info->name, "%s", peer->claim.name);
     snprintf(info->backend, sizeof info->backend, "%s", peer->claim.hello.backend);
     info->state = peer->state;
-    info->provider = peer->rails.outlet && peer->rails.outlet->provider ? peer->rails.outlet->provider->name : "";
+    info->provider = peer->sender.rails.outlet && peer->sender.rails.outlet->provider ? peer->sender.rails.outlet->provider->name : "";
     info->level = weft_level_name(peer->tuning.level);
     snprintf(info->via, sizeof info->via, "%s", peer->following.parent ? peer->following.parent->claim.name : "");
     info->held = peer->standing.held;
@@ -213,8 +213,8 @@ static void describe_peer(weft_publisher *publisher, const weft_peer *peer, weft
     info->bucket_cost_ms =
         (weft_estimate_post(&peer->tuning.estimate) + weft_estimate_accept(&peer->tuning.estimate)) * 1e3;
     info->bucket_bound = weft_bucket_bound_name(peer->tuning.bound);
-    info->streams = weft_rail_streams(&peer->rails);
-    info->rail_count = weft_rail_describe(peer, info->rails);
+    info->streams = weft_rail_streams(&peer->sender.rails);
+    info->rail_count = weft_rail_describe(&peer->sender.rails, info->rails);
 }
 
 static void describe_self(const weft_rollout *rollout, weft_peer_info *info)

@@ -110,7 +110,7 @@ static weft_status finish(weft_peer_table *peers, weft_peer *peer, const weft_ve
     expected->frame_bytes = stream->frame_bytes;
     expected->bytes = stream->bytes;
     expected->begun_ns = stream->begun_ns;
-    expected->end = peer->flights.sequence;
+    expected->end = peer->sender.flights.sequence;
     peer->receipts.expected[peer->receipts.count++] = *expected;
     peer->standing.sent_order = expected->order;
     weft_follow_finish(peers, peer, &out, expected);
@@ -339,4 +339,21 @@ weft_status weft_feed_next(weft_publisher *publisher, weft_peer *peer)
     if (peer->feed.kind == WEFT_FEED_UPDATE)
         return next_of_update(publisher, peer);
     return peer->feed.kind == WEFT_FEED_SNAPSHOT ? weft_stream_next_of_snapshot(publisher, peer) : WEFT_AGAIN;
+}
+
+/* Returns the pace of the link by which the peer's data go, which is the relay's if the peer comes through one. */
+static weft_pace *pace_of(weft_peer *peer)
+{
+    while (peer->following.parent)
+        peer = peer->following.parent;
+    return &peer->sender.posting.pace;
+}
+
+weft_status weft_feed_pump(weft_publisher *publisher, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    weft_status status;
+    while ((status = weft_send_post(&peer->sender, pace_of(peer), now_ns, waits)) == WEFT_OK &&
+           (status = weft_feed_next(publisher, peer)) == WEFT_OK)
+        weft_send_begin(&peer->sender, now_ns);
+    return status == WEFT_AGAIN ? WEFT_OK : status;
 }

@@ -8,6 +8,7 @@
 #include "bucket/bucket.h"
 #include "peer/bridge.h"
 #include "peer/peer_state.h"
+#include "send/send.h"
 #include "wire/wire.h"
 
 typedef enum weft_feed_kind {
@@ -57,6 +58,8 @@ typedef struct weft_feed {
 /* Fills the peer's posting with its next bucket: begins, continues and ends feeds. Errors: WEFT_AGAIN, because there is
  * nothing to send now. */
 weft_status weft_feed_next(weft_publisher *publisher, weft_peer *peer);
+/* Sends the peer what can be sent now; says in `waits` what holds the rest up. Errors: the peer is to be lost. */
+weft_status weft_feed_pump(weft_publisher *publisher, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 /* Begins the snapshot, because the peer accepted the offer. */
 weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer);
 weft_status weft_feed_offer(const weft_newest *newest, const weft_shadow *shadow, weft_peer *peer);
@@ -105,9 +108,9 @@ weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const we
 /* ---- feed_snapshot.c */
 weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer);
 
-/* ---- feed_bucket.c: fills peer->bucket */
-void weft_stream_bucket(weft_posting *posting, weft_bucket_kind kind, const weft_version *base,
-                        const weft_version *target, uint64_t offset);
+/* ---- feed_bucket.c: fills the bucket of a peer's sender */
+void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
+                        uint64_t offset);
 /* Counts the bucket, because it is complete. */
 void weft_stream_count(weft_feed *feed, const weft_posting *posting);
 /* Returns the bytes of payload of the next bucket. The size is chosen when a feed begins, and again as the feed shows

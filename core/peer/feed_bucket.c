@@ -26,15 +26,15 @@ static uint32_t slab_share(const weft_peer_table *peers, const weft_slabs *slabs
     return share == 0 ? 1 : share < SLABS_PER_PEER ? share : SLABS_PER_PEER;
 }
 
-void weft_stream_bucket(weft_posting *posting, weft_bucket_kind kind, const weft_version *base,
-                        const weft_version *target, uint64_t offset)
+void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
+                        uint64_t offset)
 {
-    memset(&posting->bucket.header, 0, sizeof posting->bucket.header);
-    posting->bucket.header.kind = kind;
-    posting->bucket.header.base = *base;
-    posting->bucket.header.target = *target;
-    posting->bucket.header.target.root = 0; /* the trailer names it */
-    posting->bucket.header.offset = offset;
+    weft_posting *posting = &peer->sender.posting;
+    weft_wire_bucket *header = &posting->bucket.header;
+    *header = (weft_wire_bucket){
+        .kind = kind, .base = *base, .target = *target, .offset = offset, .incarnation = peer->session->incarnation};
+    header->target.root = 0; /* the trailer names it */
+    memcpy(header->layout, weft_peer_view_layout(peer->view, peer->session)->hash, sizeof header->layout);
     posting->update = NULL;
     posting->slab = -1;
 }
@@ -57,7 +57,8 @@ static bool others_first(const weft_peer_table *peers, const weft_flights *fligh
     uint32_t first = 0;
     for (uint32_t i = 0; i < peers->count && flights->slabs->free_count > first; i++) {
         const weft_peer *other = &peers->list[i];
-        first += other->flights.starved && weft_peer_connected(other) && other->flights.slab_turn < flights->slab_turn;
+        first += other->sender.flights.starved && weft_peer_connected(other) &&
+                 other->sender.flights.slab_turn < flights->slab_turn;
     }
     return first >= flights->slabs->free_count;
 }
@@ -105,19 +106,22 @@ weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer
 {
     weft_feed *stream = &peer->feed;
     uint64_t left = stream->attachment->bytes - stream->attachment_sent;
-    uint64_t most = peer->flights.slabs->slab_bytes < peer->claim.hello.slot_payload ? peer->flights.slabs->slab_bytes
-                                                                                     : peer->claim.hello.slot_payload;
+    uint64_t most = peer->sender.flights.slabs->slab_bytes < peer->claim.hello.slot_payload
+                        ? peer->sender.flights.slabs->slab_bytes
+                        : peer->claim.hello.slot_payload;
     uint64_t bytes = left < most ? left : most;
-    int32_t slab = spares_slabs(&peer->receipts, &peer->flights) ? weft_stream_take_slab(peers, &peer->flights) : -1;
+    int32_t slab =
+        spares_slabs(&peer->receipts, &peer->sender.flights) ? weft_stream_take_slab(peers, &peer->sender.flights) : -1;
     if (slab < 0)
         return WEFT_AGAIN;
-    uint8_t *data = weft_slab_at(peer->flights.slabs, slab);
+    uint8_t *data = weft_slab_at(peer->sender.flights.slabs, slab);
     memcpy(data, stream->attachment->data + stream->attachment_sent, bytes);
-    weft_stream_bucket(&peer->posting, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
-    weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->posting.chunk_bytes, &peer->posting.bucket);
-    peer->posting.slab = slab;
+    weft_stream_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
+    weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->sender.posting.chunk_bytes,
+                     &peer->sender.posting.bucket);
+    peer->sender.posting.slab = slab;
     stream->attachment_sent += bytes;
-    weft_stream_count(&peer->feed, &peer->posting);
+    weft_stream_count(&peer->feed, &peer->sender.posting);
     return WEFT_OK;
 }
 
@@ -138,14 +142,14 @@ void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update 
     weft_feed *stream = &peer->feed;
     const weft_version base = weft_peer_view_version(peer->view, &update->base, update->from);
     const weft_cursor before = stream->cursor;
-    weft_stream_bucket(&peer->posting, WEFT_BUCKET_FRAMES, &base, &update->target, stream->frame_bytes);
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&publisher->journal.arena, &stream->cursor, unit_limit,
                      weft_stream_bucket_bytes(peer, level, weft_eager_bytes(&publisher->eager, update, level)),
-                     peer->posting.chunk_bytes, &peer->posting.bucket);
+                     peer->sender.posting.chunk_bytes, &peer->sender.posting.bucket);
     if (peer->view)
         stream->changed +=
-            weft_peer_view_changed(&publisher->journal.arena, before, peer->posting.bucket.header.frames);
-    peer->posting.update = update;
+            weft_peer_view_changed(&publisher->journal.arena, before, peer->sender.posting.bucket.header.frames);
+    peer->sender.posting.update = update;
     update->readers++;
-    weft_stream_count(&peer->feed, &peer->posting);
+    weft_stream_count(&peer->feed, &peer->sender.posting);
 }

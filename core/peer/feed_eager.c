@@ -40,7 +40,7 @@ bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
     const weft_feed *stream = &peer->feed;
     uint64_t there = update->chain[stream->level].bytes - stream->frame_bytes;
     uint64_t full = peer->info.bucket_bytes ? peer->info.bucket_bytes : peer->site.bucket_start;
-    bool idle = peer->flights.slots_free == peer->claim.hello.slots && peer->site.bucket == 0;
+    bool idle = peer->sender.flights.slots_free == peer->sender.flights.slots && peer->site.bucket == 0;
     return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);
 }
 

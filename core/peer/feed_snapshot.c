@@ -125,7 +125,8 @@ static uint32_t full_frame(const weft_peer *peer, uint64_t unit, uint8_t *out)
     const weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
     weft_frame_write_header(out, &header);
     memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    return packs(peer) ? weft_planes_pack(&peer->flights.slabs->packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
+    return packs(peer) ? weft_planes_pack(&peer->sender.flights.slabs->packer, u, out)
+                       : WEFT_FRAME_HEADER_BYTES + payload;
 }
 
 /* Slab fill: what a slab holds so far. */
@@ -169,23 +170,23 @@ static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
     weft_tiles *tiles = &peer->feed.tiles;
     const weft_version nothing = {0, 0, 0};
     const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, publisher->session->layout->bytes);
-    const uint64_t slab_bytes = peer->flights.slabs->slab_bytes;
-    int32_t slab = weft_stream_take_slab(publisher->peers, &peer->flights);
+    const uint64_t slab_bytes = peer->sender.flights.slabs->slab_bytes;
+    int32_t slab = weft_stream_take_slab(publisher->peers, &peer->sender.flights);
     if (slab < 0)
         return WEFT_AGAIN;
-    slab_fill fill = {.data = weft_slab_at(peer->flights.slabs, slab), .most = most < slab_bytes ? most : slab_bytes};
+    slab_fill fill = {.data = weft_slab_at(peer->sender.flights.slabs, slab),
+                      .most = most < slab_bytes ? most : slab_bytes};
     XXH3_64bits_reset(&fill.checks);
     weft_status status = fill_slab(publisher, peer, &fill);
     if (status != WEFT_OK) {
-        weft_stream_give_slab(&peer->flights, slab);
+        weft_stream_give_slab(&peer->sender.flights, slab);
         return status;
     }
-    weft_stream_bucket(&peer->posting, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version,
-                       peer->feed.frame_bytes);
-    weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->posting.chunk_bytes,
-                     &peer->posting.bucket);
-    peer->posting.slab = slab;
-    weft_stream_count(&peer->feed, &peer->posting);
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version, peer->feed.frame_bytes);
+    weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks),
+                     peer->sender.posting.chunk_bytes, &peer->sender.posting.bucket);
+    peer->sender.posting.slab = slab;
+    weft_stream_count(&peer->feed, &peer->sender.posting);
     tiles->order = publisher->newest.order;
     tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
     return WEFT_OK;

@@ -201,7 +201,7 @@ void weft_follow_finish(weft_peer_table *peers, weft_peer *relay, const weft_out
             continue;
         weft_follow_finish(peers, peer, trailer, expected);
         peer->receipts.expected[peer->receipts.count] = *expected;
-        peer->receipts.expected[peer->receipts.count++].end = peer->flights.sequence;
+        peer->receipts.expected[peer->receipts.count++].end = peer->sender.flights.sequence;
         peer->standing.sent_order = expected->order;
         weft_feed_end(&peer->feed);
         weft_status status =

@@ -17,6 +17,7 @@
 #include "peer/feed.h"
 #include "peer/peer.h"
 #include "site/site_link.h"
+#include "wire/duct.h"
 #include "wire/greeting.h"
 #include "wire/voucher.h"
 
@@ -76,8 +77,7 @@ static weft_status find_outlet(weft_outlets *outlets, const weft_connection *con
                                weft_outlet **outlet)
 {
     weft_status status = weft_outlet_any(outlets, hello->provider, 1, connection->control.peer, outlet);
-    if (status == WEFT_AGAIN ||
-        (status == WEFT_E_CONFIG && weft_outlet_rails(outlets->session->site, hello->provider) > 1))
+    if (status == WEFT_AGAIN || (status == WEFT_E_CONFIG && weft_outlet_rails(outlets, hello->provider) > 1))
         return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     return status;
 }
@@ -159,7 +159,7 @@ static weft_status send_welcome(weft_publisher *publisher, weft_peer *peer, weft
         welcome->staged = peer->receipts.expected[0].version;
     welcome->newest = weft_peer_view_version(peer->view, &publisher->newest.version, publisher->newest.order);
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
-    welcome->chunk_bytes = peer->posting.chunk_bytes;
+    welcome->chunk_bytes = peer->sender.posting.chunk_bytes;
     weft_wire_put_welcome(&out, welcome);
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_WELCOME, out.data, out.used);
 }
@@ -174,7 +174,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
         peer->following.apart_until = 0;
         peer->standing.staging_said = 0;
         peer->claim.rival = 0;
-        memset(peer->rails.list, 0, sizeof peer->rails.list); /* the rails' figures; no port is open */
+        memset(peer->sender.rails.list, 0, sizeof peer->sender.rails.list); /* the rails' figures; no port is open */
     }
     snprintf(peer->claim.name, sizeof peer->claim.name, "%s", hello->name);
     if (!peer->claim.known || site->level != WEFT_CHOICE_AUTO)
@@ -186,36 +186,13 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
     peer->site = *site;
     peer->site.bucket_max = weft_size_bucket(weft_peer_view_layout(peer->view, publisher->session), site);
     peer->claim.hello = *hello;
-    if (peer->claim.hello.slots > peer->flights.slots_most)
-        peer->claim.hello.slots = peer->flights.slots_most;
     weft_bytes_clean(peer->claim.hello.backend);
-    peer->flights.slots_free = peer->claim.hello.slots;
-    peer->flights.next_slot = 0;
-    peer->flights.sequence = 0;
+    weft_send_open(&peer->sender);
     peer->receipts.count = 0;
     peer->wish = (weft_wish){.named = hello->named};
     weft_estimate_resume(&peer->tuning.estimate);
-    peer->flights.progress_ns = peer->claim.joined_ns = weft_clock_ns();
-    weft_pace_begin(&peer->posting.pace, site->rate_limit);
-    memset(peer->flights.list, 0, sizeof peer->flights.list);
-    for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
-        peer->flights.list[slot].slab = -1;
+    peer->claim.joined_ns = weft_clock_ns();
     settle_standing(publisher, peer, hello);
-}
-
-/* Agrees on the bytes of a chunk, after it is known how many rails there are. */
-static void settle_chunk(weft_peer *peer)
-{
-    uint64_t chunk = peer->claim.hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
-    for (uint32_t at = 0; at < peer->rails.count; at++) {
-        const weft_outlet *outlet = peer->rails.list[at].outlet;
-        if (outlet && outlet->link && chunk > outlet->facts.chunk_bytes)
-            chunk = outlet->facts.chunk_bytes;
-    }
-    uint64_t share = chunk / peer->rails.used / 64 * 64;
-    if (peer->rails.used > 1 && chunk > WEFT_SPREAD_MIN) /* because one bucket is to go over all rails */
-        chunk = share > WEFT_SPREAD_MIN ? share : WEFT_SPREAD_MIN;
-    peer->posting.chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
 }
 
 static weft_status answer_layout(const weft_door *door, weft_connection *connection)
@@ -244,7 +221,7 @@ static weft_status announce_join(const weft_newest *newest, weft_peer *peer)
     bool current = peer->standing.held_order == newest->order, labelled = current && peer->standing.held.run;
     char text[320];
     snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->claim.name,
-             peer->connection.control.peer, peer->rails.outlet->facts.fabric,
+             peer->connection.control.peer, peer->sender.rails.outlet->facts.fabric,
              peer->following.parent ? ", behind relay " : "",
              peer->following.parent ? peer->following.parent->claim.name : "", peer->claim.hello.backend,
              labelled                                          ? "the newest version"
@@ -273,7 +250,7 @@ static weft_status examine(weft_trainer *trainer, const weft_peer *guest, const 
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(hello, &(*outlet)->facts);
     if (status == WEFT_OK) /* further addresses are not used if data may not go to them */
-        status = weft_rail_may_reach(trainer->session->site, *outlet, &guest->connection.control, hello, hello->address,
+        status = weft_rail_may_reach(&trainer->outlets, *outlet, &guest->connection.control, hello, hello->address,
                                      hello->address_bytes);
     return status;
 }
@@ -292,9 +269,7 @@ static weft_status admit(weft_trainer *trainer, weft_peer *peer, const weft_wire
     if (status == WEFT_OK)
         status = weft_follow_join(&trainer->peers, peer);
     if (status == WEFT_OK)
-        status = weft_rail_open(&trainer->outlets, peer, &welcome);
-    if (status == WEFT_OK)
-        settle_chunk(peer);
+        status = weft_rail_open(&peer->sender, &welcome);
     if (status == WEFT_OK)
         status = send_welcome(publisher, peer, &welcome);
     return status == WEFT_OK ? announce_join(&publisher->newest, peer) : status;
@@ -343,7 +318,31 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         return status;
     *greeted = peer;
     weft_log_enter(&peer->claim.limit.sink);
-    peer->rails.outlet = outlet;
+    peer->sender.rails.outlet = outlet;
     weft_peer_view_take(peer, view);
     return admit(trainer, peer, &hello, &site);
+}
+
+/* ---- ducts */
+
+weft_status weft_peer_duct(weft_peer_table *peers, weft_peer *guest, const uint8_t *body, uint64_t length)
+{
+    weft_control *control = &guest->connection.control;
+    const weft_rail *rail = NULL;
+    weft_wire_duct duct;
+    weft_status status = weft_wire_get_duct(body, length, &duct);
+    uint32_t i = 0;
+    for (; status == WEFT_OK && i < peers->count; i++)
+        if (peers->list[i].connection.greeted && (rail = weft_rail_of_duct(&peers->list[i].sender.rails, &duct)))
+            break;
+    if (status == WEFT_OK && !rail)
+        status = weft_fail(WEFT_E_PROTOCOL, "%s sent DUCT for a port that is not here", control->peer);
+    if (status == WEFT_OK)
+        status = weft_voucher_check(guest->session->site, control, &peers->list[i].claim.hello);
+    if (status != WEFT_OK)
+        return status;
+    weft_watch_forget(&peers->watch, control);
+    peers->watch.stirred[i] = true; /* the peer may have waited for the way */
+    peers->again = true;
+    return weft_duct_take(control, rail->outlet->provider, rail->port);
 }

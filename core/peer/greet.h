@@ -21,5 +21,7 @@ typedef struct weft_door {
  * refused, for the last error's reason. */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,
                             weft_peer **greeted);
+/* Acts on DUCT of a guest: the guest's connection becomes that of the rail which DUCT names, and the guest is gone. */
+weft_status weft_peer_duct(weft_peer_table *peers, weft_peer *guest, const uint8_t *body, uint64_t length);
 
 #endif

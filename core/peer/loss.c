@@ -16,8 +16,7 @@ void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status,
     weft_session *session = peer->session;
     char text[192];
     snprintf(text, sizeof text, "%s", why); /* because `why` may be the last error's text, which closing may replace */
-    weft_rail_close(&peer->rails);
-    weft_flights_abandon(&peer->posting, &peer->flights);
+    weft_send_close(&peer->sender);
     weft_feed_end(&peer->feed);
     weft_loss_of_children(peers, peer);
     weft_control_hang_up(&peer->connection.control);

@@ -2,8 +2,8 @@
  *
  * In come the bytes of a control connection, one message at a time. Before the claim (greet.c) the other end is a
  * guest: it may knock, say HELLO, or bring a duct for data. After the claim `act` hands each message to the file whose
- * noun it bears: receipts to flights.c, wishes to wish.c, questions to answer.c and repair.c, rails to rail_*.c. A
- * message that no rollout sends, or that does not fit what is under way, ends the connection and nothing else: the
+ * noun it bears: receipts to receipts.c, wishes to wish.c, questions to answer.c and repair.c, rails to send/rail_*.c.
+ * A message that no rollout sends, or that does not fit what is under way, ends the connection and nothing else: the
  * trainer keeps no part of it, and the peer joins again with what it really holds.
  *
  * QUERY and REPAIR cost as much as thousands of other messages, so a peer gets one of them answered a turn, and the
@@ -106,7 +106,7 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     switch (type) {
     case WEFT_MESSAGE_RECEIPT:
         status = weft_wire_get_receipt(body, length, &receipt);
-        return status == WEFT_OK ? weft_flight_receipt(peer, &receipt, now_ns) : status;
+        return status == WEFT_OK ? weft_receipts_take(peer, &receipt, now_ns) : status;
     case WEFT_MESSAGE_HELD:
         status = weft_wire_get_held(body, length, &held);
         return status == WEFT_OK ? take_held(&trainer->publisher.newest, &trainer->demand, peer, &held) : status;
@@ -125,11 +125,11 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     case WEFT_MESSAGE_STAGED:
         return WEFT_OK;
     case WEFT_MESSAGE_LANDED:
-        return weft_rail_landed(peer, body, length);
+        return weft_rail_landed(&peer->sender, body, length);
     case WEFT_MESSAGE_CLOSED:
-        return weft_rail_closed(peer, body, length);
+        return weft_rail_closed(&peer->sender, body, length);
     case WEFT_MESSAGE_OPENED:
-        return weft_rail_opened(peer, body, length);
+        return weft_rail_opened(&peer->sender, body, length);
     case WEFT_MESSAGE_QUERY:
         return weft_answer(&trainer->publisher, peer, body, length);
     case WEFT_MESSAGE_PING:
@@ -166,7 +166,7 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
                               uint64_t length)
 {
     if (type == WEFT_MESSAGE_DUCT && (*peer)->connection.control.nonce == 0) {
-        weft_status taken = weft_rail_duct(&trainer->peers, *peer, body, length);
+        weft_status taken = weft_peer_duct(&trainer->peers, *peer, body, length);
         return taken == WEFT_OK ? WEFT_OK : turn_away(&(*peer)->connection, taken);
     }
     if (type != WEFT_MESSAGE_HELLO)
@@ -184,7 +184,7 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
                         */
         (*peer)->connection.greeted = false;
         weft_loss_of_children(&trainer->peers, *peer);
-        weft_rail_close(&(*peer)->rails);
+        weft_send_close(&(*peer)->sender);
     }
     return refused;
 }
@@ -265,8 +265,8 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
         to = to->following.parent;
     bool named = to->site.address[0] != 0;
     return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for %llu ms (io_deadline), %u under way to %s%s%s",
-                           (unsigned long long)((now_ns - peer->flights.progress_ns) / WEFT_NS_PER_MS),
-                           peer->flights.writes, to->claim.name, named ? ", address = " : " at ",
+                           (unsigned long long)((now_ns - peer->sender.flights.progress_ns) / WEFT_NS_PER_MS),
+                           peer->sender.flights.writes, to->claim.name, named ? ", address = " : " at ",
                            named ? to->site.address : to->connection.control.peer);
 }
 
@@ -281,7 +281,7 @@ static bool is_waited_for(const weft_eager *eager, const weft_feed *feed)
 static weft_status tell_passing(const weft_eager *eager, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t every_ns = weft_session_passing_ns(peer->session);
-    bool all_taken = peer->flights.slots_free == peer->claim.hello.slots && !peer->posting.busy;
+    bool all_taken = peer->sender.flights.slots_free == peer->sender.flights.slots && !peer->sender.posting.busy;
     if (!is_waited_for(eager, &peer->feed))
         return WEFT_OK;
     weft_waits_until(waits, peer->connection.told_ns + every_ns > now_ns ? peer->connection.told_ns + every_ns
@@ -295,14 +295,13 @@ static weft_status tell_passing(const weft_eager *eager, weft_peer *peer, uint64
 static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
-    uint64_t io_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
     if (now_ns > peer->connection.control.heard_ns + silence_ns) {
         weft_peer_move(peer, WEFT_ON_SILENCE);
         return weft_fail_quiet(WEFT_E_PEER_LOST, "silent for %llu ms (heartbeat = %llu ms)",
                                (unsigned long long)((now_ns - peer->connection.control.heard_ns) / WEFT_NS_PER_MS),
                                (unsigned long long)peer->site.heartbeat_ms);
     }
-    if ((peer->flights.writes || peer->posting.again) && now_ns > peer->flights.progress_ns + io_ns) {
+    if (weft_send_stalls(&peer->sender, now_ns)) {
         weft_peer_move(peer, WEFT_ON_STALL);
         return fail_stall(peer, now_ns);
     }
@@ -313,7 +312,7 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     if (status == WEFT_OK)
         status = tell_passing(&trainer->publisher.eager, peer, now_ns, waits);
     if (status == WEFT_OK)
-        status = weft_rail_check(&trainer->outlets, peer, now_ns, waits);
+        status = weft_rail_check(&peer->sender, now_ns, waits);
     return status == WEFT_OK && now_ns >= peer->connection.pinged_ns + every_ns ? ping(&peer->connection, now_ns)
                                                                                 : status;
 }

@@ -8,17 +8,15 @@
 
 #include "peer/claim.h"
 #include "peer/feed.h"
-#include "peer/flights.h"
 #include "peer/follow.h"
 #include "peer/greet.h"
 #include "peer/peer_level.h"
 #include "peer/peer_view.h"
 #include "peer/publisher.h"
-#include "peer/rail.h"
 #include "peer/receipts.h"
 #include "peer/record.h"
-#include "peer/send.h"
 #include "peer/wish.h"
+#include "send/send.h"
 #include "session/session.h"
 #include "wire/watch.h"
 
@@ -35,9 +33,7 @@ struct weft_peer {
     weft_tuning tuning;         /* what was measured of it, and at which level it is sent */
     weft_following following;   /* its relay, and the peers that come through it */
     weft_feed feed;             /* what it is being sent */
-    weft_posting posting;       /* its bucket that goes to the fabric now */
-    weft_flights flights;       /* its slots, with the buckets on their way */
-    weft_rails rails;           /* the ways to it */
+    weft_sender sender;         /* what it is sent by: its slots, its rails, the bucket that goes now */
     weft_receipts receipts;     /* what it has still to report */
     weft_peer_info info;        /* counters and last figures; the other fields are filled in when asked for */
 };

@@ -18,11 +18,8 @@ typedef struct weft_trainer weft_trainer;
 typedef struct weft_publisher weft_publisher;
 typedef struct weft_newest weft_newest;
 typedef struct weft_shadow weft_shadow;
-typedef struct weft_buffers weft_buffers;
 typedef struct weft_standing weft_standing;
 typedef struct weft_receipts weft_receipts;
-typedef struct weft_posting weft_posting;
-typedef struct weft_flights weft_flights;
 typedef struct weft_claim weft_claim;
 
 #define WEFT_PEER_GUEST  ((weft_peer_state)0) /* nobody yet, and never reported to callers */

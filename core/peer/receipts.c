@@ -31,8 +31,8 @@ static const weft_flight *next_due(const weft_peer *peer, load *all)
     const uint64_t end = peer->receipts.count ? peer->receipts.expected[0].end : UINT64_MAX;
     uint32_t at = 0;
     const weft_flight *next = NULL;
-    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
-        const weft_flight *flight = &peer->flights.list[slot];
+    for (uint32_t slot = 0; slot < peer->sender.flights.slots; slot++) {
+        const weft_flight *flight = &peer->sender.flights.list[slot];
         if (!flight->used || flight->receipted)
             continue;
         all->buckets++;
@@ -42,7 +42,7 @@ static const weft_flight *next_due(const weft_peer *peer, load *all)
         next = flight;
         at = slot;
     }
-    return next && next->writes == 0 && weft_flight_is_whole(&peer->posting, &peer->flights, at) ? next : NULL;
+    return next && next->writes == 0 && weft_flight_is_whole(&peer->sender, at) ? next : NULL;
 }
 
 static void foresee(const weft_receipts *receipts, const weft_feed *feed, const weft_tuning *tuning, load *all)
@@ -69,11 +69,26 @@ static weft_status fail(weft_peer *peer, uint64_t now_ns, const load *all)
                            all->apply_bytes_s / 1e6);
 }
 
+weft_status weft_receipts_take(weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns)
+{
+    weft_flight *flight;
+    weft_status status = weft_flight_receipt(&peer->sender, receipt, &flight);
+    if (status != WEFT_OK)
+        return status;
+    const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
+    if (!flight->resent)
+        weft_estimate_receipt(&peer->tuning.estimate, &times);
+    peer->receipts.last_ns = now_ns;
+    weft_flight_release(&peer->sender.flights, flight);
+    return WEFT_OK;
+}
+
 weft_status weft_receipts_check(weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t io_ms = peer->session->site->session.io_deadline_ms;
     load all = {.buckets = 0};
-    const weft_flight *next = peer->flights.slots_free < peer->claim.hello.slots ? next_due(peer, &all) : NULL;
+    const weft_flight *next =
+        peer->sender.flights.slots_free < peer->sender.flights.slots ? next_due(peer, &all) : NULL;
     if (!next) {
         peer->receipts.due_ns = 0;
         return WEFT_OK;

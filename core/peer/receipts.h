@@ -28,6 +28,8 @@ struct weft_receipts {
     uint64_t due, due_ns; /* sequence of the bucket that is to be taken next, and since when; due_ns 0: none is due */
 };
 
+/* Takes a receipt. Errors: WEFT_E_PROTOCOL, because no such bucket is on its way. */
+weft_status weft_receipts_take(weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns);
 /* Looks whether a receipt is overdue, and says in `waits` when to look again. Errors: WEFT_E_PEER_LOST, because the
  * peer has not taken a bucket that it could have for longer than a healthy peer may. */
 weft_status weft_receipts_check(weft_peer *peer, uint64_t now_ns, weft_waits *waits);

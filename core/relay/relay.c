@@ -29,15 +29,13 @@ void weft_child_enter(weft_child *child, weft_child_state state)
 static void close_data(weft_relay *relay, weft_child *child)
 {
     const weft_provider *provider = relay->rollout->intake.provider;
-    if (child->port)
-        child->outlet->provider->port_close(child->port);
     if (child->own_port)
         provider->port_close(child->own_port);
     if (child->own_region)
         provider->region_close(child->own_region);
-    child->port = child->own_port = NULL;
+    child->own_port = NULL;
     child->own_region = NULL;
-    weft_child_abandon(relay, child);
+    weft_child_abandon(child);
 }
 
 void weft_child_free(weft_relay *relay, weft_child *child)
@@ -189,7 +187,7 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
  * sent, and its own deadline must notice their loss. */
 static bool waits_for_more(const weft_child *child)
 {
-    return child->slots_used == 0 && child->queue_count == 0;
+    return child->sender.flights.slots_free == child->sender.flights.slots && child->queue_count == 0;
 }
 
 /* Tells a child that the bytes it waits for are still on their way to this relay. */
@@ -209,11 +207,10 @@ static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t n
 
 static weft_status check_time(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
-    uint64_t io_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
     if (child->state == WEFT_CHILD_JOINED) {
-        if ((child->writes || child->again) && now_ns > child->progress_ns + io_ns)
+        if (weft_send_stalls(&child->sender, now_ns))
             return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for io_deadline, %u under way to %s",
-                                   child->writes, child->down.peer);
+                                   child->sender.flights.writes, child->down.peer);
         return tell_passing(relay, child, now_ns, waits);
     }
     const uint64_t guest_ns = relay->rollout->session->site->guests.deadline_ms * WEFT_NS_PER_MS;
@@ -226,13 +223,13 @@ static weft_status check_time(weft_relay *relay, weft_child *child, uint64_t now
 
 static weft_status serve_data(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
-    bool any = false;
-    weft_status status = weft_child_arrivals(relay, child, &any);
+    bool came = false, moved = false;
+    weft_status status = weft_child_arrivals(relay, child, &came);
     if (status == WEFT_OK)
-        status = weft_child_poll(relay, child, now_ns, &any);
+        status = weft_send_poll(&child->sender, now_ns, &moved);
     if (status == WEFT_OK)
-        status = weft_child_pump(relay, child, now_ns, waits);
-    waits->busy = waits->busy || any;
+        status = weft_child_pump(child, now_ns, waits);
+    waits->busy = waits->busy || came || moved;
     return status;
 }
 
@@ -318,8 +315,7 @@ void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
         const weft_child *child = &relay->children[i];
         if (child->own_port && (child->open || weft_provider_is_piped(relay->rollout->intake.provider)))
             weft_waits_port(waits, relay->rollout->intake.provider, child->own_port);
-        if (child->port && (child->writes || child->again))
-            weft_waits_port(waits, child->outlet->provider, child->port);
+        weft_send_wait(&child->sender, waits);
     }
 }
 

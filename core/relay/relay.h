@@ -18,9 +18,8 @@
 #define WEFT_CORE_RELAY_H
 
 #include "base/log_limit.h"
-#include "bucket/bucket.h"
 #include "rollout/rollout.h"
-#include "session/link_rest.h"
+#include "send/send.h"
 
 #define WEFT_CHILDREN_MAX  64u
 #define WEFT_CHILD_OWN     2u  /* blocks that are slots for a child's own stream */
@@ -28,7 +27,6 @@
 #define WEFT_CHILD_FOLLOWS 4u  /* updates that may be remembered as followed: more than can be under way */
 #define WEFT_BLOCKS_MAX    65536u
 #define WEFT_RELAY_OUTLETS 4u
-#define WEFT_RELAY_HEADER  256u /* of the ring of bucket headers: whole cache lines */
 
 typedef enum weft_child_state {
     WEFT_CHILD_FREE,
@@ -40,23 +38,8 @@ typedef enum weft_child_state {
     WEFT_CHILD_LEAVING
 } weft_child_state;
 
-/* A provider by which children come: the relay's address on it, and what is sent from. */
-typedef struct weft_relay_outlet {
-    const weft_provider *provider; /* NULL: unused */
-    weft_link *link;
-    weft_link_facts facts;
-    weft_region *memory, *headers;
-} weft_relay_outlet;
-
-/* A bucket between post and receipt, by the child's slot. */
-typedef struct weft_passing {
-    bool used, receipted;
-    uint32_t writes; /* posted and not completed locally */
-    uint32_t block;
-    uint64_t sequence;
-} weft_passing;
-
 typedef struct weft_child {
+    weft_relay *relay;
     weft_child_state state;
     bool greeted;         /* HELLO came */
     weft_log_limit limit; /* of lines about it */
@@ -64,8 +47,9 @@ typedef struct weft_child {
     uint64_t since_ns; /* of the state */
     uint32_t route;
     weft_wire_hello hello; /* as it came */
-    uint64_t incarnation;  /* the trainer's */
-    uint32_t open;         /* updates announced to it and not HELD */
+    weft_site_peer site;
+    uint64_t incarnation; /* the trainer's */
+    uint32_t open;        /* updates announced to it and not HELD */
 
     weft_port *own_port; /* where its own stream lands */
     weft_region *own_region;
@@ -76,23 +60,11 @@ typedef struct weft_child {
     weft_version follows[WEFT_CHILD_FOLLOWS];
     uint32_t follows_at;
 
-    weft_relay_outlet *outlet;
-    weft_port *port;
-    uint32_t chunk_bytes;
-    weft_pace pace;
+    weft_sender sender;
     uint32_t *queue; /* blocks that wait, a ring of the relay's block count */
     uint32_t queue_begin, queue_count;
-    weft_passing passing[WEFT_CHILD_SLOTS];
-    uint32_t slots_used, next_slot;
-    uint64_t sequence;
-    bool posting;
-    uint32_t posting_slot, posting_chunk;
-    uint64_t posting_offset; /* in the payload */
-    uint32_t writes;
-    bool again;           /* the provider took no write last time */
-    uint64_t progress_ns; /* last time a write was taken or completed */
-    uint64_t take_ns;     /* the child's, of the bucket receipted last */
-    uint64_t granted_ns;  /* when that was */
+    uint64_t take_ns;    /* the child's, of the bucket receipted last */
+    uint64_t granted_ns; /* when that was */
 } weft_child;
 
 /* A bucket in a block, and the children that are still to get it. */
@@ -105,19 +77,15 @@ struct weft_relay {
     weft_rollout *rollout;
     int listen_fd;
     char listen[64];
-    char source[24]; /* " for source R"; empty: of one trainer */
-    uint8_t *memory; /* blocks, each a header page and the payload */
-    uint64_t memory_bytes, stride;
-    uint32_t block_count, shared_count; /* blocks from shared_count on are the children's */
+    char source[24];       /* " for source R"; empty: of one trainer */
+    weft_buffers buffers;  /* its slabs are the blocks, each a header page and the payload */
+    uint32_t shared_count; /* blocks from shared_count on are the children's */
     weft_relay_block *blocks;
-    uint8_t *headers; /* of buckets on their way, one per child and slot */
-    uint64_t headers_bytes;
     uint32_t *queues;
     weft_child *children;
     uint32_t child_count, next_route;
     weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
-    weft_relay_outlet outlets[WEFT_RELAY_OUTLETS];
-    weft_link_rests rests;
+    weft_outlets outlets;
     uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
     uint8_t *layout_bytes;  /* LAYOUT message's body */
     uint64_t layout_length;
@@ -125,7 +93,7 @@ struct weft_relay {
 
 static inline uint8_t *weft_relay_payload(const weft_relay *relay, uint32_t block)
 {
-    return relay->memory + block * relay->stride + WEFT_SLOT_HEADER_BYTES;
+    return weft_slab_at(&relay->buffers.slabs, (int32_t)block) + WEFT_SLOT_HEADER_BYTES;
 }
 
 static inline uint32_t weft_child_index(const weft_relay *relay, const weft_child *child)
@@ -168,7 +136,6 @@ weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint
 weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 /* DUCT of a guest: the connection becomes that of the port to a child, and the guest is gone. */
 weft_status weft_child_duct(weft_relay *relay, weft_child *guest, const uint8_t *body, uint64_t length);
-void weft_relay_outlet_close(weft_relay_outlet *outlet);
 
 /* ---- relay_dispatch.c */
 /* Passes messages on, both ways. Errors end the child's connections. */
@@ -180,14 +147,15 @@ weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t l
 void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
 /* Takes arrivals of a child's own stream; true if there were any. */
 weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any);
-/* A child no longer needs a block. */
-void weft_relay_leave(weft_relay *relay, weft_child *child, uint32_t block);
 
-/* ---- relay_send.c */
-weft_status weft_child_pump(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits);
-weft_status weft_child_poll(weft_relay *relay, weft_child *child, uint64_t now_ns, bool *any);
-weft_status weft_child_receipt(weft_relay *relay, weft_child *child, const weft_wire_receipt *receipt);
-/* Forgets all that was queued or under way (the ports are closed). */
-void weft_child_abandon(weft_relay *relay, weft_child *child);
+/* ---- relay_queue.c: the buckets that wait for a child */
+void weft_child_enqueue(weft_child *child, uint32_t block);
+/* Sends the child what can be sent now. */
+weft_status weft_child_pump(weft_child *child, uint64_t now_ns, weft_waits *waits);
+weft_status weft_child_receipt(weft_child *child, const weft_wire_receipt *receipt);
+/* Ends the ways to a child, and forgets all that was queued or under way. */
+void weft_child_abandon(weft_child *child);
+/* Gives back a block that a child no longer needs: `give` of the child's sender. */
+void weft_child_leave(weft_flights *flights, int32_t block);
 
 #endif

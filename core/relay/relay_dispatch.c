@@ -26,7 +26,7 @@ static weft_status from_child(weft_relay *relay, weft_child *child, weft_message
         return weft_fail(WEFT_E_PROTOCOL, "%s sent %s before WELCOME", child->down.peer, weft_message_name(type));
     if (type == WEFT_MESSAGE_RECEIPT) {
         weft_status status = weft_wire_get_receipt(body, length, &receipt);
-        return status == WEFT_OK ? weft_child_receipt(relay, child, &receipt) : status;
+        return status == WEFT_OK ? weft_child_receipt(child, &receipt) : status;
     }
     if (type == WEFT_MESSAGE_HELD && child->open > 0)
         child->open--;

@@ -4,85 +4,10 @@
 
 #include "base/status.h"
 #include "relay/relay.h"
-#include "site/site_link.h"
 #include "wire/duct.h"
 #include "wire/greeting.h"
 #include "wire/refusal.h"
-#include "wire/target.h"
 #include "wire/voucher.h"
-
-/* ---- outlets: where the relay sends from */
-
-void weft_relay_outlet_close(weft_relay_outlet *outlet)
-{
-    if (outlet->headers)
-        outlet->provider->region_close(outlet->headers);
-    if (outlet->memory)
-        outlet->provider->region_close(outlet->memory);
-    if (outlet->link)
-        outlet->provider->link_close(outlet->link);
-    memset(outlet, 0, sizeof *outlet);
-}
-
-static weft_status open_outlet(weft_relay *relay, weft_relay_outlet *outlet, const weft_provider *provider)
-{
-    const weft_site *site = relay->rollout->session->site;
-    char address[WEFT_SITE_TEXT];
-    weft_site_relay_address(site, provider->name, relay->listen,
-                            address); /* as bound: the site may have a host's name */
-    weft_link_options options = weft_site_link(site, provider->name, address);
-    options.only_writes = true;
-    options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
-    outlet->provider = provider;
-    weft_status status = weft_link_rest_open(&relay->rests, provider, &options, &outlet->link);
-    if (status == WEFT_AGAIN) /* it may come later, and so may the child */
-        status = weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
-    if (status == WEFT_OK) {
-        provider->link_facts(outlet->link, &outlet->facts);
-        status = provider->region_open(outlet->link, NULL, relay->memory, relay->memory_bytes, false, &outlet->memory);
-    }
-    if (status == WEFT_OK)
-        status =
-            provider->region_open(outlet->link, NULL, relay->headers, relay->headers_bytes, false, &outlet->headers);
-    if (status != WEFT_OK)
-        weft_relay_outlet_close(outlet);
-    return status;
-}
-
-static weft_status find_outlet(weft_relay *relay, const char *name, weft_relay_outlet **outlet)
-{
-    const weft_provider *provider = weft_provider_find(name);
-    weft_relay_outlet *unused = NULL;
-    if (!provider)
-        return weft_fail(WEFT_E_MISSING, "provider %s: the relay's build has none of that name", name);
-    for (uint32_t i = 0; i < WEFT_RELAY_OUTLETS; i++) {
-        if (relay->outlets[i].provider == provider) {
-            *outlet = &relay->outlets[i];
-            return WEFT_OK;
-        }
-        if (!unused && !relay->outlets[i].provider)
-            unused = &relay->outlets[i];
-    }
-    if (!unused)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets of the relay are in use", name,
-                         WEFT_RELAY_OUTLETS);
-    *outlet = unused;
-    return open_outlet(relay, unused, provider);
-}
-
-/* Whether data may go where the child wants them: target.h. */
-static weft_status may_reach(const weft_relay *relay, const weft_child *child)
-{
-    const weft_wire_hello *hello = &child->hello;
-    weft_target_law law = {
-        .site = relay->rollout->session->site, .provider = child->outlet->provider->name, .own_count = 1};
-    char own[WEFT_SITE_TEXT];
-    if (!child->outlet->facts.dials)
-        return WEFT_OK;
-    weft_site_relay_address(law.site, law.provider, relay->listen, own);
-    snprintf(law.own[0], sizeof law.own[0], "%.*s", (int)sizeof law.own[0] - 1, own);
-    return weft_target_check(&law, hello, &child->down, hello->address, hello->address_bytes);
-}
 
 /* ---- HELLO */
 
@@ -131,30 +56,28 @@ static weft_status check_way(weft_relay *relay, weft_child *child)
     if (child->hello.hops >= WEFT_SITE_HOPS)
         return weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer", child->hello.name,
                          WEFT_SITE_HOPS);
-    weft_status status = find_outlet(relay, child->hello.provider, &child->outlet);
+    weft_outlet **outlet = &child->sender.rails.outlet;
+    weft_status status = weft_outlet_find(&relay->outlets, child->hello.provider, 0, outlet);
+    if (status == WEFT_AGAIN) /* it may come later, and so may the child */
+        status = weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     if (status == WEFT_OK)
-        status = weft_wire_check_fabric(&child->hello, &child->outlet->facts);
-    return status == WEFT_OK ? may_reach(relay, child) : status;
-}
-
-/* Chooses the bytes of a write: the least that the child, its outlet and its rate allow. */
-static weft_status choose_chunk(const weft_relay *relay, weft_child *child, uint64_t rate_limit)
-{
-    child->chunk_bytes = child->hello.chunk_bytes;
-    if (child->chunk_bytes > child->outlet->facts.chunk_bytes)
-        child->chunk_bytes = (uint32_t)child->outlet->facts.chunk_bytes;
-    if (child->chunk_bytes > weft_pace_chunk(rate_limit))
-        child->chunk_bytes = (uint32_t)weft_pace_chunk(rate_limit);
-    if ((uint64_t)child->chunk_bytes * WEFT_CHUNKS_MAX >= relay->stride)
-        return WEFT_OK;
-    return weft_fail(WEFT_E_REFUSED, "%s takes %u bytes at a time: too little for a bucket of %llu", child->hello.name,
-                     child->chunk_bytes, (unsigned long long)relay->stride);
+        status = weft_wire_check_fabric(&child->hello, &(*outlet)->facts);
+    if (status == WEFT_OK)
+        status = weft_rail_may_reach(&relay->outlets, *outlet, &child->down, &child->hello, child->hello.address,
+                                     child->hello.address_bytes);
+    if (status != WEFT_OK)
+        return status;
+    weft_rail_choose(&child->sender);
+    const uint64_t most = relay->buffers.slabs.slab_bytes;
+    return (uint64_t)child->sender.posting.chunk_bytes * WEFT_CHUNKS_MAX >= most
+               ? WEFT_OK
+               : weft_fail(WEFT_E_REFUSED, "%s takes %u bytes at a time: too little for a bucket of %llu",
+                           child->hello.name, child->sender.posting.chunk_bytes, (unsigned long long)most);
 }
 
 weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
 {
     const weft_site *all = relay->rollout->session->site;
-    weft_site_peer site;
     weft_status status = weft_wire_get_hello(body, length, &child->hello);
     if (status == WEFT_OK)
         status = weft_greeting_check(&child->down, &child->hello);
@@ -163,16 +86,13 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
     if (status == WEFT_OK && child->hello.wants_layout)
         return answer_layout(relay, child);
     if (status == WEFT_OK)
-        status = weft_site_resolve(all, child->hello.name, &site);
+        status = weft_site_resolve(all, child->hello.name, &child->site);
     if (status != WEFT_OK)
         return refuse(relay, child, status, status); /* as the trainer would, from the same site */
     weft_bytes_clean(child->hello.provider);
     status = check_way(relay, child);
-    if (status == WEFT_OK)
-        status = choose_chunk(relay, child, site.rate_limit);
     if (status != WEFT_OK)
         return refuse(relay, child, status, WEFT_E_SYSTEM);
-    weft_pace_begin(&child->pace, site.rate_limit);
     child->greeted = true;
     make_way(relay, child);
     return WEFT_OK;
@@ -187,7 +107,7 @@ static weft_status open_own(weft_relay *relay, weft_child *child, weft_wire_hell
     uint32_t count = child->hello.slots < WEFT_CHILD_OWN ? child->hello.slots : WEFT_CHILD_OWN;
     memset(child->own.slot, 0, WEFT_CHILD_OWN * sizeof *child->own.slot);
     child->own.count = count;
-    child->own.bytes = relay->stride * count;
+    child->own.bytes = child->own.stride * count;
     child->own.payload = rollout->intake.slots.payload;
     if (child->own.payload > child->hello.slot_payload)
         child->own.payload = child->hello.slot_payload;
@@ -218,7 +138,7 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
     hello.fabric = rollout->intake.facts.version;
     hello.further = hello.further_rails = 0;
     hello.slots = child->own.count;
-    hello.slot_stride = relay->stride;
+    hello.slot_stride = child->own.stride;
     hello.slot_payload = child->own.payload;
     hello.chunk_bytes = (uint32_t)rollout->intake.facts.chunk_bytes;
     if (hello.hops++ == 0) {
@@ -273,17 +193,6 @@ weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint
 
 /* ---- WELCOME */
 
-static weft_status open_way(weft_child *child, weft_wire_welcome *welcome)
-{
-    const weft_provider *provider = child->outlet->provider;
-    weft_status status = provider->port_open(child->outlet->link, &child->port);
-    if (status == WEFT_OK)
-        status = provider->port_address(child->port, welcome->address, &welcome->address_bytes);
-    if (status == WEFT_OK)
-        status = provider->port_connect(child->port, child->hello.address, child->hello.address_bytes);
-    return status;
-}
-
 weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
 {
     uint8_t mine[WEFT_MESSAGE_MAX];
@@ -295,19 +204,19 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
     if (status == WEFT_OK)
         status = weft_duct_dial(&child->up, relay->rollout->intake.provider, child->own_port, welcome.address,
                                 welcome.address_bytes);
+    weft_send_open(&child->sender);
     if (status == WEFT_OK)
-        status = open_way(child, &welcome);
+        status = weft_rail_open(&child->sender, &welcome);
     if (status != WEFT_OK)
         return status;
     child->incarnation = welcome.incarnation;
-    welcome.further = 0;
-    if (welcome.chunk_bytes > child->chunk_bytes)
-        welcome.chunk_bytes = child->chunk_bytes;
+    if (welcome.chunk_bytes > child->sender.posting.chunk_bytes)
+        welcome.chunk_bytes = child->sender.posting.chunk_bytes;
     child->open = 0;
     weft_child_enter(child, WEFT_CHILD_JOINED);
-    child->progress_ns = child->moved_ns = child->told_ns = child->granted_ns = child->since_ns;
+    child->moved_ns = child->told_ns = child->granted_ns = child->since_ns;
     weft_log(WEFT_LOG_INFO, "joined: %s behind this relay%s, from %s by %s", child->hello.name, relay->source,
-             child->down.peer, child->outlet->facts.fabric);
+             child->down.peer, child->sender.rails.outlet->facts.fabric);
     weft_wire_put_welcome(&out, &welcome);
     return weft_control_send(&child->down, WEFT_MESSAGE_WELCOME, out.data, out.used);
 }
@@ -316,15 +225,16 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
 
 weft_status weft_child_duct(weft_relay *relay, weft_child *guest, const uint8_t *body, uint64_t length)
 {
+    const weft_rail *rail = NULL;
+    const weft_child *child = relay->children;
     weft_wire_duct duct;
     weft_status status = weft_wire_get_duct(body, length, &duct);
-    for (uint32_t i = 0; status == WEFT_OK && i < relay->child_count; i++) {
-        const weft_child *child = &relay->children[i];
-        if (child->state != WEFT_CHILD_JOINED || !weft_duct_leads(&duct, child->outlet->provider, child->port))
-            continue;
+    for (; status == WEFT_OK && child < relay->children + relay->child_count; child++)
+        if (child->state == WEFT_CHILD_JOINED && (rail = weft_rail_of_duct(&child->sender.rails, &duct)))
+            break;
+    if (status == WEFT_OK && !rail)
+        status = weft_fail(WEFT_E_PROTOCOL, "%s sent DUCT for a port that is not here", guest->down.peer);
+    if (status == WEFT_OK)
         status = weft_voucher_check(relay->rollout->session->site, &guest->down, &child->hello);
-        return status == WEFT_OK ? weft_duct_take(&guest->down, child->outlet->provider, child->port) : status;
-    }
-    return status == WEFT_OK ? weft_fail(WEFT_E_PROTOCOL, "%s sent DUCT for a port that is not here", guest->down.peer)
-                             : status;
+    return status == WEFT_OK ? weft_duct_take(&guest->down, rail->outlet->provider, rail->port) : status;
 }

@@ -7,6 +7,7 @@
 #include "layout/layout.h"
 #include "relay/relay.h"
 #include "session/await.h"
+#include "site/site_link.h"
 
 /* Lines at once about one child, before they are limited. */
 #define CHILD_LINES 32u
@@ -14,36 +15,45 @@
 static weft_status open_memory(weft_relay *relay)
 {
     const weft_rollout *rollout = relay->rollout;
-    relay->stride = rollout->intake.slots.stride;
-    relay->block_count = (uint32_t)(rollout->site.relay_memory / relay->stride < WEFT_BLOCKS_MAX
-                                        ? rollout->site.relay_memory / relay->stride
-                                        : WEFT_BLOCKS_MAX);
-    relay->child_count = relay->block_count / 2 / WEFT_CHILD_OWN;
+    const uint64_t stride = rollout->intake.slots.stride, fit = rollout->site.relay_memory / stride;
+    weft_slabs *blocks = &relay->buffers.slabs;
+    blocks->slab_bytes = stride;
+    blocks->count = (uint32_t)(fit < WEFT_BLOCKS_MAX ? fit : WEFT_BLOCKS_MAX);
+    relay->child_count = blocks->count / 2 / WEFT_CHILD_OWN;
     if (relay->child_count > WEFT_CHILDREN_MAX)
         relay->child_count = WEFT_CHILDREN_MAX;
     if (relay->child_count == 0)
         return weft_fail(WEFT_E_CONFIG, "[peer.%s] relay_memory is %llu bytes%s: need four slots of %llu; raise it",
                          rollout->site.name, (unsigned long long)rollout->site.relay_memory, relay->source,
-                         (unsigned long long)relay->stride);
-    relay->shared_count = relay->block_count - relay->child_count * WEFT_CHILD_OWN;
-    relay->memory_bytes = relay->stride * relay->block_count;
-    relay->headers_bytes = (uint64_t)relay->child_count * WEFT_CHILD_SLOTS * WEFT_RELAY_HEADER;
-    relay->memory = weft_mem_map(relay->memory_bytes);
-    relay->headers = weft_mem_map(relay->headers_bytes);
-    relay->blocks = weft_mem_take(relay->block_count, sizeof *relay->blocks);
+                         (unsigned long long)stride);
+    relay->shared_count = blocks->count - relay->child_count * WEFT_CHILD_OWN;
+    relay->buffers.slots_most = WEFT_CHILD_SLOTS;
+    relay->blocks = weft_mem_take(blocks->count, sizeof *relay->blocks);
     relay->children = weft_mem_take(relay->child_count, sizeof *relay->children);
-    relay->queues = weft_mem_take((uint64_t)relay->child_count * relay->block_count, sizeof *relay->queues);
-    if (!relay->memory || !relay->headers || !relay->blocks || !relay->children || !relay->queues)
+    relay->queues = weft_mem_take((uint64_t)relay->child_count * blocks->count, sizeof *relay->queues);
+    if (weft_buffers_open(&relay->buffers, relay->child_count) != WEFT_OK || !relay->blocks || !relay->children ||
+        !relay->queues)
         return weft_fail(WEFT_E_MEMORY, "no memory for a relay: %llu bytes; lower relay_memory",
-                         (unsigned long long)relay->memory_bytes);
+                         (unsigned long long)(stride * blocks->count));
+    relay->outlets = (weft_outlets){.session = rollout->session,
+                                    .relay = relay->listen,
+                                    .accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device),
+                                    .buffers = &relay->buffers,
+                                    .count = WEFT_RELAY_OUTLETS};
     return WEFT_OK;
 }
 
 static weft_status open_child(weft_relay *relay, weft_child *child)
 {
-    child->queue = relay->queues + (uint64_t)weft_child_index(relay, child) * relay->block_count;
-    child->own.memory = relay->memory + weft_child_block(relay, child) * relay->stride;
-    child->own.stride = relay->stride;
+    child->relay = relay;
+    child->queue = relay->queues + (uint64_t)weft_child_index(relay, child) * relay->buffers.slabs.count;
+    child->own.memory = weft_slab_at(&relay->buffers.slabs, (int32_t)weft_child_block(relay, child));
+    child->own.stride = relay->buffers.slabs.slab_bytes;
+    weft_send_bind(&child->sender, &relay->outlets, weft_child_index(relay, child));
+    child->sender.control = &child->down;
+    child->sender.hello = &child->hello;
+    child->sender.site = &child->site;
+    child->sender.flights.give = weft_child_leave;
     weft_log_limit_open(&child->limit, &relay->rollout->session->sink, CHILD_LINES);
     child->own.slot = weft_mem_take(WEFT_CHILD_OWN, sizeof *child->own.slot);
     if (!child->own.slot)
@@ -79,9 +89,9 @@ static weft_status listen_at(weft_relay *relay)
 static uint64_t bytes_of(const weft_relay *relay)
 {
     uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES +
-                     relay->block_count * sizeof *relay->queues;
-    return relay->memory_bytes + relay->headers_bytes + relay->block_count * sizeof *relay->blocks +
-           relay->child_count * child;
+                     relay->buffers.slabs.count * sizeof *relay->queues;
+    return relay->buffers.slabs.slab_bytes * relay->buffers.slabs.count + relay->buffers.headers_bytes +
+           relay->buffers.slabs.count * sizeof *relay->blocks + relay->child_count * child;
 }
 
 static weft_status open_relay(weft_rollout *rollout)
@@ -122,19 +132,14 @@ static void close_relay(weft_rollout *rollout)
         weft_control_close(&child->down);
         weft_mem_give(child->own.slot);
     }
-    for (uint32_t i = 0; i < WEFT_RELAY_OUTLETS; i++)
-        if (relay->outlets[i].provider)
-            weft_relay_outlet_close(&relay->outlets[i]);
+    weft_outlets_close(&relay->outlets);
     weft_log_limit_end(&relay->strangers);
     weft_control_unlisten(relay->listen_fd);
     weft_mem_give(relay->layout_bytes);
     weft_mem_give(relay->queues);
     weft_mem_give(relay->children);
     weft_mem_give(relay->blocks);
-    if (relay->headers)
-        weft_mem_unmap(relay->headers, relay->headers_bytes);
-    if (relay->memory)
-        weft_mem_unmap(relay->memory, relay->memory_bytes);
+    weft_buffers_close(&relay->buffers);
     weft_mem_give(relay);
     rollout->relay = NULL;
 }

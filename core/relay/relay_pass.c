@@ -14,11 +14,6 @@ static bool same(const weft_version *a, const weft_version *b)
     return a->run == b->run && a->number == b->number && a->root == b->root;
 }
 
-static void enqueue(const weft_relay *relay, weft_child *child, uint32_t block)
-{
-    child->queue[(child->queue_begin + child->queue_count++) % relay->block_count] = block;
-}
-
 /* ---- the relay's own stream */
 
 /* From the passing of HELLO on: WELCOME comes by another connection than FOLLOW, and may come later. */
@@ -69,9 +64,11 @@ static uint32_t behind(const weft_relay *relay, const weft_child *child)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < child->queue_count; i++)
-        count += child->queue[(child->queue_begin + i) % relay->block_count] < relay->shared_count;
-    for (uint32_t slot = 0; slot < WEFT_CHILD_SLOTS; slot++)
-        count += child->passing[slot].used && child->passing[slot].block < relay->shared_count;
+        count += child->queue[(child->queue_begin + i) % relay->buffers.slabs.count] < relay->shared_count;
+    for (uint32_t slot = 0; slot < child->sender.flights.slots; slot++) {
+        const weft_flight *flight = &child->sender.flights.list[slot];
+        count += flight->used && (uint32_t)flight->slab < relay->shared_count;
+    }
     return count;
 }
 
@@ -144,7 +141,7 @@ static bool share(weft_relay *relay, uint32_t slot)
     for (uint32_t i = 0; i < relay->child_count; i++) {
         if (!follows(&relay->children[i], &header->target))
             continue;
-        enqueue(relay, &relay->children[i], block);
+        weft_child_enqueue(&relay->children[i], block);
         relay->blocks[block].readers++;
     }
     return true;
@@ -198,7 +195,7 @@ static void queue_own(weft_relay *relay, weft_child *child)
         uint32_t block = weft_child_block(relay, child) + at;
         relay->blocks[block].header = slot->header;
         relay->blocks[block].readers = 1;
-        enqueue(relay, child, block);
+        weft_child_enqueue(child, block);
         child->own_next++;
         at = 0;
     }
@@ -225,25 +222,4 @@ weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any)
     if (status == WEFT_OK)
         queue_own(relay, child);
     return status;
-}
-
-/* Grants the slot to the trainer again: what lay in it is at the child. */
-static void grant_own(weft_relay *relay, weft_child *child, uint32_t at)
-{
-    uint8_t body[32];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_receipt receipt = {child->own.slot[at].header.sequence, at, child->take_ns, 0};
-    memset(&child->own.slot[at], 0, sizeof child->own.slot[at]);
-    weft_wire_put_receipt(&out, &receipt);
-    if (child->state == WEFT_CHILD_JOINED)
-        weft_control_send(&child->up, WEFT_MESSAGE_RECEIPT, out.data, out.used);
-    relay->blocks[weft_child_block(relay, child) + at].readers = 0;
-}
-
-void weft_relay_leave(weft_relay *relay, weft_child *child, uint32_t block)
-{
-    if (block < relay->shared_count)
-        relay->blocks[block].readers--;
-    else
-        grant_own(relay, child, block - weft_child_block(relay, child));
 }

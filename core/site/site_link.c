@@ -55,17 +55,17 @@ bool weft_site_trainer_may_come(const weft_site *site, const char *provider)
            (inet_pton(AF_INET, host, &ip) == 1 || inet_pton(AF_INET6, host, &ip) == 1);
 }
 
-void weft_site_relay_address(const weft_site *site, const char *provider, const char *listen,
-                             char address[WEFT_SITE_TEXT])
+uint32_t weft_site_relay_address(const weft_site *site, const char *provider, const char *listen,
+                                 char list[WEFT_SITE_RAILS][WEFT_SITE_NAME])
 {
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    char host[WEFT_SITE_TEXT] = "";
     uint32_t port;
     const char *own = own_address(site, provider);
-    address[0] = 0;
     if (own[0] && weft_site_rails(own, list))
-        snprintf(address, WEFT_SITE_TEXT, "%s", list[0]);
-    else
-        weft_site_listen_split(listen, address, &port);
+        return 1;
+    weft_site_listen_split(listen, host, &port);
+    snprintf(list[0], WEFT_SITE_NAME, "%.*s", WEFT_SITE_NAME - 1, host);
+    return 1;
 }
 
 void weft_site_trainer_key(const weft_site *site, const char *provider, char text[WEFT_SITE_LINK_KEY])

@@ -15,10 +15,10 @@ weft_link_options weft_site_link(const weft_site *site, const char *provider, co
  * the host of [trainer] listen. */
 uint32_t weft_site_trainer_rails(const weft_site *site, const char *provider,
                                  char list[WEFT_SITE_RAILS][WEFT_SITE_NAME]);
-/* The address that a relay, which listens at `listen`, sends from by a provider: the first of the provider's own, else
- * the host that it listens at. */
-void weft_site_relay_address(const weft_site *site, const char *provider, const char *listen,
-                             char address[WEFT_SITE_TEXT]);
+/* The one address that a relay, which listens at `listen`, sends from by a provider: the first of the provider's own,
+ * else the host that it listens at. Returns 1. */
+uint32_t weft_site_relay_address(const weft_site *site, const char *provider, const char *listen,
+                                 char list[WEFT_SITE_RAILS][WEFT_SITE_NAME]);
 
 /* "[trainer] address = eth0": the key that gives the trainer's addresses for a provider. */
 #define WEFT_SITE_LINK_KEY (WEFT_SITE_NAME + WEFT_SITE_TEXT + 64)

@@ -107,10 +107,10 @@ static void keep_apart(weft_publisher *publisher, const weft_update *place, weft
     for (uint32_t i = 0; i < publisher->peers->count; i++) {
         weft_peer *peer = &publisher->peers->list[i];
         for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
-            if (peer->flights.list[slot].update == place)
-                peer->flights.list[slot].update = withdrawn;
-        if (peer->posting.update == place)
-            peer->posting.update = withdrawn;
+            if (peer->sender.flights.list[slot].update == place)
+                peer->sender.flights.list[slot].update = withdrawn;
+        if (peer->sender.posting.update == place)
+            peer->sender.posting.update = withdrawn;
     }
     update->levels = 0;
 }

@@ -6,9 +6,9 @@ static bool reads(const weft_peer *peer, const weft_update *update)
 {
     const weft_feed *stream = &peer->feed;
     bool found = stream->update == update;
-    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++)
-        found = found || (peer->flights.list[slot].used && peer->flights.list[slot].update == update);
-    return found || (peer->posting.busy && peer->posting.update == update);
+    for (uint32_t slot = 0; slot < peer->sender.flights.slots; slot++)
+        found = found || (peer->sender.flights.list[slot].used && peer->sender.flights.list[slot].update == update);
+    return found || (peer->sender.posting.busy && peer->sender.posting.update == update);
 }
 
 /* Gives up levels beside the journal's own, of versions that are no longer the newest. Peers go on with fast. */

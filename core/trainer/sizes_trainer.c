@@ -27,7 +27,7 @@ static uint64_t peer_bytes(const weft_site *site, const weft_layout *layout)
 {
     const uint64_t peers = site->trainer.max_peers + WEFT_GUESTS, slots = peers * weft_trainer_slots(site);
     return peers * (sizeof(weft_peer) + WEFT_CONTROL_IN_BYTES + WEFT_CONTROL_OUT_BYTES) + slots * WEFT_HEADER_STRIDE +
-           weft_parcel_need(site) + weft_layout_wire_bytes(layout);
+           weft_parcel_need(site, slots) + weft_layout_wire_bytes(layout);
 }
 
 /* Returns the bytes of what works on the weights, for every worker. If that is a device, the host's backend works

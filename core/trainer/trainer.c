@@ -6,7 +6,7 @@
  * outlets. Each part takes all of its memory here, because the steady state takes none.
  *
  * Then the session's thread starts. It takes one step after the other (trainer_step.c). A step accepts guests at the
- * door, hears each peer (peer/peer.c), greets who wants to join (peer/greet.c), and sends what is due (peer/send.c).
+ * door, hears each peer (peer/peer.c), greets who wants to join (peer/greet.c), and sends what is due (peer/feed.c).
  * Guests are told to come again until weft_bind has bound weights (shadow.c). From then on the caller's weft_publish
  * makes versions (publish.c), and the steps take them to the peers.
  *
@@ -23,11 +23,11 @@
 #include "base/status.h"
 #include "peer/peer.h"
 #include "session/await.h"
+#include "site/site_link.h"
 #include "trainer/publish.h"
 #include "trainer/recorder.h"
 #include "trainer/sizes_trainer.h"
 
-#define LANES      (8u * WEFT_SITE_RAILS)
 #define PEER_LINES 32u /* lines at once about one peer, before they are limited */
 #define GRACE_MS                                                                                                       \
     2000u /* beyond close_deadline, at most: a server's request ends within a second, a disk's need not                \
@@ -35,52 +35,39 @@
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
-    stats->rail_count = weft_rail_describe_all(&session->trainer->outlets, &session->trainer->peers, stats->rails);
+    stats->rail_count = weft_outlets_describe(&session->trainer->outlets, stats->rails);
+    for (uint32_t i = 0; i < session->trainer->peers.count; i++)
+        weft_rail_count(&session->trainer->peers.list[i].sender.rails, stats->rails);
 }
 
-static weft_status open_slabs(weft_slabs *slabs, const weft_session *session)
+static weft_status open_slabs(weft_slabs *slabs)
 {
-    slabs->slab_bytes = weft_size_slab(session->layout);
-    slabs->count = weft_trainer_slabs(session->layout, session->site->trainer.journal);
-    slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    if (!slabs->memory || !slabs->free)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %u slabs of %llu bytes", slabs->count,
-                         (unsigned long long)slabs->slab_bytes);
+    if (!slabs->free)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the list of %u slabs", slabs->count);
     for (uint32_t i = 0; i < slabs->count; i++)
         slabs->free[i] = i;
     slabs->free_count = slabs->count;
     return weft_packer_open(&slabs->packer);
 }
 
-static void close_slabs(weft_slabs *slabs)
-{
-    weft_packer_close(&slabs->packer);
-    weft_mem_give(slabs->free);
-    if (slabs->memory)
-        weft_mem_unmap(slabs->memory, slabs->slab_bytes * slabs->count);
-}
-
 static weft_status open_buffers(weft_buffers *buffers, const weft_session *session, uint32_t peers)
 {
     buffers->slots_most = weft_trainer_slots(session->site);
-    weft_status status = weft_parcel_open(buffers, session->site);
-    if (status != WEFT_OK)
-        return status;
-    buffers->headers_bytes = (uint64_t)peers * buffers->slots_most * WEFT_HEADER_STRIDE;
-    buffers->headers = weft_mem_map(buffers->headers_bytes);
-    if (!buffers->headers)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu bytes of bucket headers",
-                         (unsigned long long)buffers->headers_bytes);
-    return open_slabs(&buffers->slabs, session);
+    buffers->slabs.slab_bytes = weft_size_slab(session->layout);
+    buffers->slabs.count = weft_trainer_slabs(session->layout, session->site->trainer.journal);
+    weft_status status = weft_buffers_open(buffers, peers);
+    if (status == WEFT_OK)
+        status = weft_parcel_open(buffers, session->site, (uint64_t)peers * buffers->slots_most);
+    return status == WEFT_OK ? open_slabs(&buffers->slabs) : status;
 }
 
 static void close_buffers(weft_buffers *buffers)
 {
-    if (buffers->headers)
-        weft_mem_unmap(buffers->headers, buffers->headers_bytes);
+    weft_packer_close(&buffers->slabs.packer);
+    weft_mem_give(buffers->slabs.free);
     weft_parcel_close(buffers);
-    close_slabs(&buffers->slabs);
+    weft_buffers_close(buffers);
 }
 
 static void end_limits(weft_door *door, weft_peer_table *peers)
@@ -92,36 +79,28 @@ static void end_limits(weft_door *door, weft_peer_table *peers)
 }
 
 /* Gives a record what it keeps as long as the session: lines of its own, and its part of the buffers. */
-static weft_status open_peer(weft_peer *peer, weft_session *session, weft_buffers *buffers, uint64_t first_slot)
+static weft_status open_peer(weft_peer *peer, weft_session *session, weft_outlets *outlets, uint32_t index)
 {
     peer->session = session;
-    peer->flights.slabs = &buffers->slabs;
-    peer->flights.slots_most = buffers->slots_most;
-    peer->flights.headers = buffers->headers + first_slot * WEFT_HEADER_STRIDE;
-    peer->flights.parcels = buffers->parcels ? buffers->parcels + first_slot : NULL;
+    weft_send_bind(&peer->sender, outlets, index);
+    peer->sender.control = &peer->connection.control;
+    peer->sender.hello = &peer->claim.hello;
+    peer->sender.site = &peer->site;
+    peer->sender.held = &peer->standing.held;
+    peer->sender.flights.give = weft_stream_give_slab;
     weft_log_limit_open(&peer->claim.limit, &session->sink, PEER_LINES);
     return weft_control_open(&peer->connection.control);
 }
 
-static weft_status open_peers(weft_peer_table *peers, weft_session *session, weft_buffers *buffers)
+static weft_status open_peers(weft_peer_table *peers, weft_session *session, weft_outlets *outlets)
 {
     peers->list = weft_mem_take(peers->count, sizeof *peers->list);
     if (!peers->list)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", peers->count);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < peers->count && status == WEFT_OK; i++)
-        status = open_peer(&peers->list[i], session, buffers, (uint64_t)i * buffers->slots_most);
+        status = open_peer(&peers->list[i], session, outlets, i);
     return status == WEFT_OK ? weft_watch_open(&peers->watch, peers->count) : status;
-}
-
-static weft_status open_outlets(weft_trainer *trainer)
-{
-    trainer->outlets = (weft_outlets){.session = trainer->session,
-                                      .arena = &trainer->publisher.journal.arena,
-                                      .buffers = &trainer->buffers,
-                                      .list = weft_mem_take(LANES, sizeof *trainer->outlets.list),
-                                      .count = LANES};
-    return trainer->outlets.list ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u addresses", LANES);
 }
 
 static weft_status open_door(weft_door *door, weft_session *session)
@@ -222,21 +201,17 @@ static weft_status open_parts(weft_trainer *trainer)
     status = open_buffers(&trainer->buffers, session, trainer->peers.count);
     if (status == WEFT_OK)
         status = open_door(&trainer->door, session);
+    trainer->outlets = (weft_outlets){
+        .session = session,
+        .accelerator = weft_site_accelerator(session->site->trainer.backend, session->site->trainer.device),
+        .arena = &publisher->journal.arena,
+        .buffers = &trainer->buffers,
+        .count = WEFT_OUTLETS};
     if (status == WEFT_OK)
-        status = open_peers(&trainer->peers, session, &trainer->buffers);
-    if (status == WEFT_OK)
-        status = open_outlets(trainer);
+        status = open_peers(&trainer->peers, session, &trainer->outlets);
     if (status == WEFT_OK)
         status = open_network(trainer);
     return status == WEFT_OK ? weft_trainer_limit(&trainer->outlets) : status;
-}
-
-static void close_outlets(weft_outlets *outlets)
-{
-    for (uint32_t i = 0; outlets->list && i < outlets->count; i++)
-        if (outlets->list[i].provider)
-            weft_outlet_close(&outlets->list[i]);
-    weft_mem_give(outlets->list);
 }
 
 static void close_peers(weft_peer_table *peers)
@@ -250,7 +225,7 @@ static void close_peers(weft_peer_table *peers)
 static void give_back(weft_trainer *trainer)
 {
     const bool stays = weft_recorder_is_given_up(trainer->publisher.recorder);
-    close_outlets(&trainer->outlets); /* first, because their regions are the memory of the parts below */
+    weft_outlets_close(&trainer->outlets); /* first, because their regions are the memory of the parts below */
     close_peers(&trainer->peers);
     weft_mem_give(trainer->door.layout_bytes);
     close_buffers(&trainer->buffers);

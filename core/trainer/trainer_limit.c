@@ -28,7 +28,7 @@ static uint64_t peer_cost(const weft_outlets *outlets, const weft_site_peer *pee
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint64_t there = weft_site_rails(peer->address, list), ports;
-    const uint64_t here = weft_outlet_rails(outlets->session->site, peer->provider);
+    const uint64_t here = weft_outlet_rails(outlets, peer->provider);
     ports = (there < here ? there : here) * (peer->streams ? peer->streams : 1);
     ports = ports < 1 ? 1 : ports > WEFT_PORTS_MAX ? WEFT_PORTS_MAX : ports;
     return 1 + ports * port_cost(outlets, peer->provider);

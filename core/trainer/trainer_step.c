@@ -114,7 +114,7 @@ static weft_status poll_data(weft_peer *peer, weft_waits *waits)
     bool any = false;
     if (!peer->connection.greeted || peer->connection.leaving)
         return WEFT_OK;
-    weft_status status = weft_send_poll(peer, weft_clock_ns(), &any);
+    weft_status status = weft_send_poll(&peer->sender, weft_clock_ns(), &any);
     waits->busy = waits->busy || (status == WEFT_OK && any);
     return status;
 }
@@ -122,12 +122,9 @@ static weft_status poll_data(weft_peer *peer, weft_waits *waits)
 /* Waits for the ports with writes under way, because the others have nothing to report. */
 static void wait_for_ports(const weft_peer_table *peers, weft_waits *waits)
 {
-    for (uint32_t i = 0; i < peers->count; i++) {
-        const weft_peer *peer = &peers->list[i];
-        for (uint32_t at = 0; peers->watch.stirred[i] && at < peer->rails.count; at++)
-            if (peer->rails.list[at].port && (peer->rails.list[at].writes || peer->posting.again))
-                weft_waits_port(waits, peer->rails.outlet->provider, peer->rails.list[at].port);
-    }
+    for (uint32_t i = 0; i < peers->count; i++)
+        if (peers->watch.stirred[i])
+            weft_send_wait(&peers->list[i].sender, waits);
 }
 
 static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits *waits)
@@ -140,7 +137,7 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
     if (status == WEFT_OK)
         status = weft_peer_check_time(trainer, peer, now_ns, waits);
     if (status == WEFT_OK && work && peer->connection.greeted && !peer->connection.leaving)
-        status = weft_send_pump(&trainer->publisher, peer, now_ns, waits);
+        status = weft_feed_pump(&trainer->publisher, peer, now_ns, waits);
     if (status == WEFT_OK)
         status = weft_control_flush(&peer->connection.control);
     if (status != WEFT_OK) {
@@ -160,10 +157,10 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
 static bool is_active(const weft_peer *peer)
 {
     bool streams = peer->feed.kind == WEFT_FEED_UPDATE || peer->feed.kind == WEFT_FEED_SNAPSHOT;
-    bool sends = streams && peer->flights.slots_free > 0; /* because a slot comes back with a receipt */
+    bool sends = streams && peer->sender.flights.slots_free > 0; /* because a slot comes back with a receipt */
     return weft_peer_connected(peer) &&
-           (sends || peer->posting.busy || peer->flights.again_chunks || peer->flights.writes ||
-            weft_rail_writes(&peer->rails) || peer->posting.again || peer->flights.starved);
+           (sends || peer->sender.posting.busy || peer->sender.flights.again_chunks || peer->sender.flights.writes ||
+            weft_rail_writes(&peer->sender.rails) || peer->sender.posting.again || peer->sender.flights.starved);
 }
 
 /* Serves a peer and notes when it is to be served next. */
@@ -171,7 +168,7 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
 {
     weft_peer *peer = &trainer->peers.list[index];
     uint64_t wake_ns = waits->wake_ns;
-    peer->flights.starved = peer->flights.starved && !work;
+    peer->sender.flights.starved = peer->sender.flights.starved && !work;
     trainer->peers.watch.stirred[index] = false;
     waits->wake_ns = UINT64_MAX;
     weft_log_sink *before =
@@ -211,7 +208,7 @@ void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
     for (uint32_t i = 0; i < trainer->peers.count; i++) {
         if (all || weft_watch_due(&trainer->peers.watch, i, now_ns)) {
             serve_due(trainer, i, work, waits);
-            starved = starved || (work && trainer->peers.list[i].flights.starved);
+            starved = starved || (work && trainer->peers.list[i].sender.flights.starved);
         } else {
             weft_waits_until(waits, trainer->peers.watch.due_ns[i]);
         }

@@ -96,7 +96,7 @@ static weft_peer *peer_of(fleet *f, const char *name)
 static void set_rate_of(fleet *f, const char *name, double bytes_s)
 {
     pthread_mutex_lock(&f->trainer.session->lock);
-    peer_of(f, name)->posting.pace.bytes_s = bytes_s;
+    peer_of(f, name)->sender.posting.pace.bytes_s = bytes_s;
     pthread_mutex_unlock(&f->trainer.session->lock);
 }
 

@@ -364,7 +364,7 @@ static uint64_t writes_to(const fleet *f, const char *name)
     pthread_mutex_lock(&session->lock);
     const weft_peer *peer = &session->trainer->peers.list[1];
     assert_string_equal(peer->claim.name, name);
-    const uint64_t writes = peer->rails.list[0].sent_writes;
+    const uint64_t writes = peer->sender.rails.list[0].sent.writes;
     pthread_mutex_unlock(&session->lock);
     return writes;
 }

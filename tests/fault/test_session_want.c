@@ -347,7 +347,7 @@ static void a_label_follows(fleet *f, unsigned later)
         fleet_publish(f, 10);
     peer = snapshot_of_b(f->trainer.session);
     assert_non_null(peer); /* it runs still */
-    peer->posting.pace.bytes_s = 1e9;
+    peer->sender.posting.pace.bytes_s = 1e9;
     pthread_mutex_unlock(&f->trainer.session->lock);
     for (unsigned i = 0; i < 2 && version.number != f->newest; i++) {
         assert_int_equal(weft_staged(second, FLEET_WAIT_MS, &info), WEFT_OK);

@@ -14,12 +14,12 @@ static sim *with_a_repair_asked_for(void)
     while (s->rollouts[0].session->rollout->course.state != WEFT_COURSE_REPAIR)
         sim_tick(s);
     weft_peer *peer = sim_record(s, "auto1");
-    const uint32_t free = peer->flights.slots_free;
-    peer->flights.slots_free = 0; /* the trainer reads, and sends nothing */
+    const uint32_t free = peer->sender.flights.slots_free;
+    peer->sender.flights.slots_free = 0; /* the trainer reads, and sends nothing */
     s->now_ns += WEFT_NS_PER_MS;
     sim_step(s, &s->trainer);
     assert_int_equal(peer->feed.kind, WEFT_FEED_REPAIR);
-    peer->flights.slots_free = free;
+    peer->sender.flights.slots_free = free;
     return s;
 }
 

@@ -199,7 +199,7 @@ static void run_stops(uint64_t seed)
 
 static const weft_rail *rail_of(const sim *s, const char *name, unsigned rail)
 {
-    return &sim_record(s, name)->rails.list[rail];
+    return &sim_record(s, name)->sender.rails.list[rail];
 }
 
 /* Twice as long each time it fails, up to sixteen times the first; from the first again once it was up for long. */

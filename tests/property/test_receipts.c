@@ -26,8 +26,8 @@ static void line(uint64_t bytes_s)
 static uint32_t under_way(const weft_peer *peer)
 {
     uint32_t count = 0;
-    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++)
-        count += peer->flights.list[slot].used && !peer->flights.list[slot].receipted;
+    for (uint32_t slot = 0; slot < peer->sender.flights.slots; slot++)
+        count += peer->sender.flights.list[slot].used && !peer->sender.flights.list[slot].receipted;
     return count;
 }
 
@@ -296,7 +296,7 @@ static void not_when_the_trainer_stops(void **state)
     sim_join(s, &s->rollouts[0], "auto1", NULL, "session.io_deadline=60s");
     while (!s->rollouts[0].session->rollout->arriving.book.buckets)
         sim_tick(s);
-    assert_true(sim_record(s, "auto1")->flights.writes > 0);
+    assert_true(sim_record(s, "auto1")->sender.flights.writes > 0);
     for (unsigned i = 0; i < 10 * SIM_IO_MS; i++) {
         s->now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->rollouts[0]);

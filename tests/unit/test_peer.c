@@ -66,7 +66,7 @@ static void what_a_follower_owes(void **state)
 {
     (void)state;
     be_behind();
-    b->flights.sequence = 40;
+    b->sender.flights.sequence = 40;
     assert_int_equal(weft_feed_begin(publisher, a, newest()), WEFT_OK);
     assert_int_equal(c->feed.kind, WEFT_FEED_FOLLOWING); /* at whatever distance */
     assert_int_equal(weft_stream_finish(&trainer->peers, a, &newest()->target), WEFT_OK);
@@ -276,13 +276,13 @@ static void whose_duct_is_taken(void **state)
                 {false, false, ADDRESS, "DUCT for a port that is not here"},
                 {false, true, "port-2", "DUCT for a port that is not here"}};
     static weft_provider piped;
-    weft_outlet *outlet = a->rails.list[0].outlet;
+    weft_outlet *outlet = a->sender.rails.list[0].outlet;
     const weft_provider *plain = outlet->provider;
     (void)state;
     piped = *plain;
     piped.caps = WEFT_PROVIDER_PIPED;
     piped.port_address = port_address;
-    b->rails.count = c->rails.count = 0;
+    b->sender.rails.count = c->sender.rails.count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t body[WEFT_MESSAGE_MAX];
         weft_out out = {body, sizeof body, 0, false};
@@ -292,14 +292,14 @@ static void whose_duct_is_taken(void **state)
         outlet->provider = &piped;
         guest->connection.control.guard = rows[i].guarded ? (weft_guard *)1 : NULL;
         a->connection.greeted = rows[i].joined;
-        const weft_status status = weft_rail_duct(&trainer->peers, guest, out.data, out.used);
+        const weft_status status = weft_peer_duct(&trainer->peers, guest, out.data, out.used);
         outlet->provider = plain;
         guest->connection.control.guard = NULL;
         a->connection.greeted = true;
         if (status == WEFT_OK || !strstr(weft_last_error(), rows[i].error))
             fail_msg("row %zu: %s", i, weft_last_error());
     }
-    b->rails.count = c->rails.count = 2;
+    b->sender.rails.count = c->sender.rails.count = 2;
 }
 
 int main(void)

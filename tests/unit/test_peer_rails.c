@@ -6,7 +6,7 @@
 /* Two rails are up when the world begins. */
 static weft_rail *rail(uint32_t at)
 {
-    return &a->rails.list[at];
+    return &a->sender.rails.list[at];
 }
 
 static uint64_t patience_ns(void)
@@ -44,7 +44,7 @@ static void what_has_landed(void **state)
         weft_port *const port = rail(0)->port;
         rail(0)->port = rows[i].closed ? NULL : port;
         weft_wire_put_landed(&out, &landed);
-        if ((weft_rail_landed(a, out.data, out.used) == WEFT_OK) != rows[i].taken || rail(0)->landed != rows[i].landed)
+        if ((weft_rail_landed(&a->sender, out.data, out.used) == WEFT_OK) != rows[i].taken || rail(0)->landed != rows[i].landed)
             fail_msg("row %zu", i);
         rail(0)->port = port;
     }
@@ -64,7 +64,7 @@ static void a_probe_that_lands(void **state)
         landed.port[0].writes = writes;
         landed.port[1].writes = rail(1)->landed;
         weft_wire_put_landed(&out, &landed);
-        assert_int_equal(weft_rail_landed(a, out.data, out.used), WEFT_OK);
+        assert_int_equal(weft_rail_landed(&a->sender, out.data, out.used), WEFT_OK);
         assert_int_equal(rail(0)->state, writes ? WEFT_RAIL_UP : WEFT_RAIL_TRYING);
     }
 }
@@ -97,7 +97,7 @@ static void what_was_asked_for(void **state)
         rail(0)->state = rows[i].before;
         rail(0)->turn = 1;
         rows[i].opened ? weft_wire_put_opened(&out, &opened) : weft_wire_put_closed(&out, &closed);
-        const weft_status status = (rows[i].opened ? weft_rail_opened : weft_rail_closed)(a, out.data, out.used);
+        const weft_status status = (rows[i].opened ? weft_rail_opened : weft_rail_closed)(&a->sender, out.data, out.used);
         if ((status == WEFT_OK) != rows[i].taken || rail(0)->state != rows[i].after)
             fail_msg("row %zu", i);
     }
@@ -117,7 +117,7 @@ static void where_data_may_go(void **state)
         weft_wire_put_opened(&out, &opened);
         rail(0)->state = WEFT_RAIL_OPENING;
         rail(0)->outlet->facts.dials = true;
-        assert_int_equal(weft_rail_opened(a, out.data, out.used), WEFT_OK);
+        assert_int_equal(weft_rail_opened(&a->sender, out.data, out.used), WEFT_OK);
         rail(0)->outlet->facts.dials = false;
         assert_true(strstr(weft_last_error(), other ? "10.1.2.3" : "no address of this provider") != NULL);
         assert_int_equal(rail(0)->state, WEFT_RAIL_CLOSING);
@@ -154,9 +154,9 @@ static void who_stands_still(void **state)
         rail(1)->posted = rail(1)->landed + rows[i].other_busy;
         if (rows[i].other_moves)
             rail(1)->moved_ns = s->now_ns;
-        a->rails.looked_ns = s->now_ns;
+        a->sender.rails.looked_ns = s->now_ns;
         weft_wire_put_landed(&out, &landed);
-        if (weft_rail_landed(a, out.data, out.used) != rows[i].status || rail(0)->state != rows[i].after)
+        if (weft_rail_landed(&a->sender, out.data, out.used) != rows[i].status || rail(0)->state != rows[i].after)
             fail_msg("row %zu: %d", i, (int)rail(0)->state);
     }
 }
@@ -175,28 +175,28 @@ static void what_goes_again(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_wire_closed closed = {.whole = {rows[i].whole << 1}};
-        weft_parcel *parcel = weft_parcel_of(&a->flights, 1);
+        weft_parcel *parcel = weft_parcel_of(&a->sender.flights, 1);
         uint32_t chunks = 9;
         *parcel = (weft_parcel){.chunks = 3, .rail = {0, 1, 0}};
-        a->flights.list[1] = (weft_flight){.used = rows[i].used, .receipted = rows[i].receipted, .slab = -1};
-        a->posting.busy = rows[i].posting;
-        a->posting.slot = 1;
-        a->flights.again_chunks = 0;
-        if ((weft_parcel_again(a, 0, &closed, &chunks) == WEFT_OK) != rows[i].taken || chunks != rows[i].chunks ||
-            parcel->again != rows[i].chunks || a->flights.again_chunks != rows[i].chunks ||
-            a->flights.list[1].resent != (rows[i].chunks > 0))
+        a->sender.flights.list[1] = (weft_flight){.used = rows[i].used, .receipted = rows[i].receipted, .slab = -1};
+        a->sender.posting.busy = rows[i].posting;
+        a->sender.posting.slot = 1;
+        a->sender.flights.again_chunks = 0;
+        if ((weft_parcel_again(&a->sender, 0, &closed, &chunks) == WEFT_OK) != rows[i].taken || chunks != rows[i].chunks ||
+            parcel->again != rows[i].chunks || a->sender.flights.again_chunks != rows[i].chunks ||
+            a->sender.flights.list[1].resent != (rows[i].chunks > 0))
             fail_msg("row %zu", i);
     }
     /* the writes of a rail are written off, and no others */
-    a->flights.list[1] = (weft_flight){.used = true, .writes = 5, .by = {2, 3}, .slab = -1};
-    a->flights.writes = 7;
-    weft_flights_write_off(&a->flights, 0);
-    assert_int_equal(a->flights.list[1].writes, 3);
-    assert_int_equal(a->flights.writes, 5);
-    a->flights.list[1] = (weft_flight){.slab = -1};
-    a->flights.again_chunks = 0;
-    a->posting.busy = false;
-    weft_parcel_of(&a->flights, 1)->again = 0;
+    a->sender.flights.list[1] = (weft_flight){.used = true, .writes = 5, .by = {2, 3}, .slab = -1};
+    a->sender.flights.writes = 7;
+    weft_flights_write_off(&a->sender.flights, 0);
+    assert_int_equal(a->sender.flights.list[1].writes, 3);
+    assert_int_equal(a->sender.flights.writes, 5);
+    a->sender.flights.list[1] = (weft_flight){.slab = -1};
+    a->sender.flights.again_chunks = 0;
+    a->sender.posting.busy = false;
+    weft_parcel_of(&a->sender.flights, 1)->again = 0;
 }
 
 /* ---- who fails, and for how long */
@@ -219,7 +219,7 @@ static void how_long_a_rail_cools(void **state)
         rail(1)->state = rows[i].other;
         rail(0)->cool_ns = rows[i].cool * patience_ns();
         rail(0)->since_ns = s->now_ns - rows[i].up * patience_ns();
-        const weft_status status = weft_rail_fail(a, rail(0), "a test");
+        const weft_status status = weft_rail_fail(&a->sender, rail(0), "a test");
         if ((status == WEFT_E_PEER_LOST) != rows[i].lost || rail(0)->cool_ns != rows[i].cools * patience_ns() ||
             (rail(0)->state == WEFT_RAIL_CLOSING) == rows[i].lost)
             fail_msg("row %zu", i);
@@ -267,11 +267,11 @@ static void what_is_looked_after(void **state)
         if (rows[i].state == WEFT_RAIL_COOLING)
             weft_rail_port_close(rail(0));
         if (rows[i].chunk)
-            a->posting.chunk_bytes = rows[i].chunk;
-        a->rails.looking = rows[i].looking;
-        a->rails.looked_ns = s->now_ns - (rows[i].looking ? rows[i].since_ns : patience_ns());
-        if (weft_rail_check(&trainer->outlets, a, s->now_ns, &waits) != rows[i].status ||
-            rail(0)->state != rows[i].after || (a->rails.looked_ns == s->now_ns) != rows[i].looks ||
+            a->sender.posting.chunk_bytes = rows[i].chunk;
+        a->sender.rails.looking = rows[i].looking;
+        a->sender.rails.looked_ns = s->now_ns - (rows[i].looking ? rows[i].since_ns : patience_ns());
+        if (weft_rail_check(&a->sender, s->now_ns, &waits) != rows[i].status ||
+            rail(0)->state != rows[i].after || (a->sender.rails.looked_ns == s->now_ns) != rows[i].looks ||
             (rail(0)->state == WEFT_RAIL_COOLING && rail(0)->retry_ns <= s->now_ns))
             fail_msg("row %zu: %d", i, (int)rail(0)->state);
     }
@@ -306,17 +306,17 @@ static void which_rail_carries(void **state)
         for (uint32_t at = 0; at < 2; at++) {
             rail(at)->rate_bytes_s = rows[i].rate[at];
             rail(at)->unlanded = rows[i].unlanded[at];
-            before[at] = rail(at)->sent_writes;
+            before[at] = rail(at)->sent.writes;
         }
         rail(1)->state = rows[i].second;
         rail(0)->posted = rail(0)->landed + rows[i].waiting;
-        a->posting.bucket.extents[0] = (weft_extent){trainer->buffers.slabs.memory, 64};
-        a->posting.bucket.extent_count = a->posting.bucket.header.chunks = a->posting.chunk = 1;
-        a->posting.busy = true;
-        a->posting.slot = 0;
-        weft_parcel_of(&a->flights, 0)->chunks = 1;
-        assert_int_equal(weft_send_pump(publisher, a, s->now_ns, &waits), WEFT_OK);
-        if (rail(0)->sent_writes - before[0] != !rows[i].goes || rail(1)->sent_writes - before[1] != rows[i].goes)
+        a->sender.posting.bucket.extents[0] = (weft_extent){trainer->buffers.slabs.memory, 64};
+        a->sender.posting.bucket.extent_count = a->sender.posting.bucket.header.chunks = a->sender.posting.chunk = 1;
+        a->sender.posting.busy = true;
+        a->sender.posting.slot = 0;
+        weft_parcel_of(&a->sender.flights, 0)->chunks = 1;
+        assert_int_equal(weft_feed_pump(publisher, a, s->now_ns, &waits), WEFT_OK);
+        if (rail(0)->sent.writes - before[0] != !rows[i].goes || rail(1)->sent.writes - before[1] != rows[i].goes)
             fail_msg("row %zu", i);
         if (rail(!rows[i].goes)->rate_bytes_s != rows[i].other)
             fail_msg("row %zu: %g", i, rail(!rows[i].goes)->rate_bytes_s);
@@ -331,34 +331,34 @@ static void how_a_bucket_goes(void **state)
     weft_waits waits = {.wake_ns = UINT64_MAX};
     (void)state;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(a->flights.next_slot, a->flights.sequence % a->claim.hello.slots);
+        assert_int_equal(a->sender.flights.next_slot, a->sender.flights.sequence % a->sender.flights.slots);
         sim_publish(s, 10);
         sim_settle(s, 20000);
     }
     b->following.parent = a;
-    weft_pace_begin(&a->posting.pace, 1000000);
-    const weft_pace before = a->posting.pace;
-    b->posting.busy = true;
-    b->posting.chunk = 0;
-    b->posting.bucket.header.chunks = 0;
-    assert_int_equal(weft_send_pump(publisher, b, s->now_ns, &waits), WEFT_OK);
-    assert_false(b->posting.busy);
-    assert_true(a->posting.pace.tokens < before.tokens || a->posting.pace.filled_ns > before.filled_ns);
+    weft_pace_begin(&a->sender.posting.pace, 1000000);
+    const weft_pace before = a->sender.posting.pace;
+    b->sender.posting.busy = true;
+    b->sender.posting.chunk = 0;
+    b->sender.posting.bucket.header.chunks = 0;
+    assert_int_equal(weft_feed_pump(publisher, b, s->now_ns, &waits), WEFT_OK);
+    assert_false(b->sender.posting.busy);
+    assert_true(a->sender.posting.pace.tokens < before.tokens || a->sender.posting.pace.filled_ns > before.filled_ns);
     b->following.parent = NULL;
     weft_loop_set_faults(&refuses);
     for (unsigned at = 0; at < 2; at++)
         weft_loop_set_rail(at ? "r1" : "r0", &refuses);
-    c->posting.busy = true;
-    c->posting.chunk = 0;
+    c->sender.posting.busy = true;
+    c->sender.posting.chunk = 0;
     const uint64_t begun_ns = s->now_ns += 1000 * WEFT_NS_PER_MS;
     for (int i = 0; i < 2; i++, s->now_ns += WEFT_NS_PER_MS)
-        assert_int_equal(weft_send_pump(publisher, c, s->now_ns, &waits), WEFT_OK);
-    assert_true(c->posting.again);
-    assert_int_equal(c->flights.progress_ns, begun_ns);
+        assert_int_equal(weft_feed_pump(publisher, c, s->now_ns, &waits), WEFT_OK);
+    assert_true(c->sender.posting.again);
+    assert_int_equal(c->sender.flights.progress_ns, begun_ns);
     for (unsigned at = 0; at < 2; at++)
         weft_loop_set_rail(at ? "r1" : "r0", NULL);
     weft_loop_set_faults(NULL);
-    c->posting.busy = c->posting.again = false;
+    c->sender.posting.busy = c->sender.posting.again = false;
 }
 
 /* ---- addresses */

@@ -114,24 +114,24 @@ static void what_is_received(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const weft_wire_receipt receipt = {.sequence = 40 + rows[i].off, .slot = rows[i].slot, .take_ns = 1000};
         const weft_estimate before = a->tuning.estimate;
-        a->posting.busy = rows[i].posting;
-        a->posting.slot = 1;
-        a->flights.again_chunks = weft_parcel_of(&a->flights, 1)->again = rows[i].again;
-        a->flights.list[1] = (weft_flight){.used = rows[i].used,
-                                           .receipted = rows[i].receipted,
-                                           .resent = rows[i].resent,
-                                           .writes = 1,
-                                           .sequence = 40,
-                                           .bytes = 1000,
-                                           .posted_ns = s->now_ns - 1000000,
-                                           .slab = -1};
-        if ((weft_flight_receipt(a, &receipt, s->now_ns) == WEFT_OK) != rows[i].taken ||
-            a->flights.list[1].receipted != (rows[i].taken || rows[i].receipted) ||
+        a->sender.posting.busy = rows[i].posting;
+        a->sender.posting.slot = 1;
+        a->sender.flights.again_chunks = weft_parcel_of(&a->sender.flights, 1)->again = rows[i].again;
+        a->sender.flights.list[1] = (weft_flight){.used = rows[i].used,
+                                                  .receipted = rows[i].receipted,
+                                                  .resent = rows[i].resent,
+                                                  .writes = 1,
+                                                  .sequence = 40,
+                                                  .bytes = 1000,
+                                                  .posted_ns = s->now_ns - 1000000,
+                                                  .slab = -1};
+        if ((weft_receipts_take(a, &receipt, s->now_ns) == WEFT_OK) != rows[i].taken ||
+            a->sender.flights.list[1].receipted != (rows[i].taken || rows[i].receipted) ||
             (memcmp(&before, &a->tuning.estimate, sizeof before) != 0) != (rows[i].taken && !rows[i].resent))
             fail_msg("row %zu", i);
     }
-    a->flights.list[1] = (weft_flight){.slab = -1};
-    a->flights.again_chunks = weft_parcel_of(&a->flights, 1)->again = 0;
+    a->sender.flights.list[1] = (weft_flight){.slab = -1};
+    a->sender.flights.again_chunks = weft_parcel_of(&a->sender.flights, 1)->again = 0;
 }
 
 /* ---- HELLO */
@@ -178,10 +178,11 @@ static void who_may_join(void **state)
         const weft_status status = greet(&greeted, &far);
         if (status != rows[i].status || guest->connection.greeted != (status == WEFT_OK))
             fail_msg("row %zu: %s: %s", i, weft_status_name(status), weft_last_error());
-        assert_true(status != WEFT_OK || (guest->claim.hello.slots <= 2 && !guest->wish.open)); /* window = 2 */
-        assert_true(status != WEFT_OK || guest->posting.chunk_bytes <= guest->rails.outlet->facts.chunk_bytes);
-        for (uint32_t at = 0; status == WEFT_OK && at < guest->rails.count; at++)
-            assert_int_equal(guest->rails.list[at].state, WEFT_RAIL_TRYING); /* until a probe came through */
+        assert_true(status != WEFT_OK || (guest->sender.flights.slots <= 2 && !guest->wish.open)); /* window = 2 */
+        assert_true(status != WEFT_OK ||
+                    guest->sender.posting.chunk_bytes <= guest->sender.rails.outlet->facts.chunk_bytes);
+        for (uint32_t at = 0; status == WEFT_OK && at < guest->sender.rails.count; at++)
+            assert_int_equal(guest->sender.rails.list[at].state, WEFT_RAIL_TRYING); /* until a probe came through */
         close(far);
     }
 }
@@ -274,10 +275,10 @@ static void how_long_it_stays(void **state)
         a->connection.greeted = rows[i].greeted;
         a->connection.leaving = rows[i].leaving;
         a->connection.control.heard_ns = s->now_ns - rows[i].silent_ms * WEFT_NS_PER_MS;
-        a->flights.progress_ns = s->now_ns - rows[i].still_ms * WEFT_NS_PER_MS;
+        a->sender.flights.progress_ns = s->now_ns - rows[i].still_ms * WEFT_NS_PER_MS;
         a->connection.opened_ns = s->now_ns - rows[i].here_ms * WEFT_NS_PER_MS;
-        a->flights.writes = rows[i].writes;
-        a->posting.again = rows[i].again;
+        a->sender.flights.writes = rows[i].writes;
+        a->sender.posting.again = rows[i].again;
         if ((weft_peer_check_time(trainer, a, s->now_ns, &waits) == WEFT_OK) != rows[i].stays)
             fail_msg("row %zu", i);
     }
@@ -296,14 +297,14 @@ static void how_long_a_bucket_may_take(void **state)
 {
     weft_waits waits = {.wake_ns = UINT64_MAX};
     (void)state;
-    a->flights.list[0] = (weft_flight){.used = true, .bytes = 1000000, .slab = -1};
-    a->flights.slots_free--;
+    a->sender.flights.list[0] = (weft_flight){.used = true, .bytes = 1000000, .slab = -1};
+    a->sender.flights.slots_free--;
     a->tuning.estimate.rate_bytes_s = 1;
     assert_int_equal(weft_receipts_check(a, s->now_ns, &waits), WEFT_OK);
     s->now_ns += (SIM_PATIENCE_MS + 16 * 20000 + 1000) * WEFT_NS_PER_MS; /* there and at the peer */
     assert_int_equal(weft_receipts_check(a, s->now_ns, &waits), WEFT_E_PEER_LOST);
-    a->flights.list[0] = (weft_flight){.slab = -1};
-    a->flights.slots_free++;
+    a->sender.flights.list[0] = (weft_flight){.slab = -1};
+    a->sender.flights.slots_free++;
 }
 
 /* PASSING goes, once in its time, to a peer that has taken all and waits for what is still being made. */
@@ -321,15 +322,15 @@ static void who_hears_passing(void **state)
         weft_waits waits = {.wake_ns = UINT64_MAX};
         a->connection.told_ns = 1;
         a->feed.kind = rows[i].kind;
-        a->posting.busy = rows[i].posting;
-        a->flights.slots_free -= rows[i].taken;
+        a->sender.posting.busy = rows[i].posting;
+        a->sender.flights.slots_free -= rows[i].taken;
         assert_int_equal(weft_peer_check_time(trainer, a, s->now_ns, &waits), WEFT_OK);
         if ((a->connection.told_ns == s->now_ns) != rows[i].told)
             fail_msg("row %zu", i);
-        a->flights.slots_free += rows[i].taken;
+        a->sender.flights.slots_free += rows[i].taken;
     }
     a->feed.kind = WEFT_FEED_NONE;
-    a->posting.busy = false;
+    a->sender.posting.busy = false;
 }
 
 /* What a lost peer owes is forgotten, and who comes through it is lost too. */
@@ -340,9 +341,9 @@ static void who_is_lost(void **state)
     c->following.parent = b;
     a->following.children = b->following.children = 1;
     a->receipts.count = c->receipts.count = 1;
-    a->flights.list[0] = (weft_flight){.used = true, .writes = 1, .update = newest()};
+    a->sender.flights.list[0] = (weft_flight){.used = true, .writes = 1, .update = newest()};
     newest()->readers = 1;
-    a->flights.list[0].slab = weft_stream_take_slab(&trainer->peers, &a->flights);
+    a->sender.flights.list[0].slab = weft_stream_take_slab(&trainer->peers, &a->sender.flights);
     weft_peer_lose(&trainer->peers, a, WEFT_E_PEER_LOST, "a test");
     assert_false(a->connection.greeted || b->connection.greeted || c->connection.greeted);
     assert_int_equal(a->receipts.count + c->receipts.count, 0);

@@ -21,12 +21,11 @@ typedef struct world {
     weft_session session;
     weft_rollout rollout;
     weft_relay relay;
-    weft_relay_outlet outlet;
     weft_relay_block blocks[BLOCKS + OWN];
     weft_slot own[OWN];
     weft_child child;
     uint32_t queue[BLOCKS];
-    uint8_t memory[BLOCKS * STRIDE], headers[WEFT_CHILD_SLOTS * WEFT_RELAY_HEADER];
+    uint8_t memory[BLOCKS * STRIDE], headers[2 * WEFT_CHILD_SLOTS * WEFT_HEADER_STRIDE];
     weft_control trainer, rollout_end; /* the far ends of the child's connections */
     uint32_t slots[16], slot_count;    /* to which buckets went, in this order */
     uint64_t cookies[16], cookie_count;
@@ -63,6 +62,25 @@ static const weft_provider provider = {
 
 /* ---- the relay */
 
+/* Makes a child of the relay's that has joined, by a port or by none. */
+static void child_joins(world *w, weft_child *child, uint32_t place, weft_port *port)
+{
+    weft_outlet *outlet = &w->relay.outlets.list[0];
+    child->state = WEFT_CHILD_JOINED;
+    child->relay = &w->relay;
+    child->hello.slots = SLOTS;
+    child->hello.slot_stride = STRIDE;
+    weft_send_bind(&child->sender, &w->relay.outlets, place);
+    child->sender.control = &child->down;
+    child->sender.hello = &child->hello;
+    child->sender.site = &child->site;
+    child->sender.flights.give = weft_child_leave;
+    child->sender.posting.chunk_bytes = STRIDE;
+    child->sender.rails = (weft_rails){.outlet = outlet, .count = 1, .used = 1};
+    child->sender.rails.list[0] = (weft_rail){.state = WEFT_RAIL_UP, .outlet = outlet, .port = port};
+    weft_send_open(&child->sender);
+}
+
 static int open_world(void **state)
 {
     static world w;
@@ -73,24 +91,20 @@ static int open_world(void **state)
     w.session.layout = &w.layout;
     w.rollout.session = &w.session;
     w.rollout.intake.provider = &provider;
-    w.outlet = (weft_relay_outlet){.provider = &provider, .facts.depth = 64};
     w.relay = (weft_relay){.rollout = &w.rollout,
                            .listen_fd = -1,
-                           .memory = w.memory,
-                           .stride = STRIDE,
-                           .block_count = BLOCKS,
+                           .buffers.slabs = {.memory = w.memory, .slab_bytes = STRIDE, .count = BLOCKS},
+                           .buffers.headers = w.headers,
+                           .buffers.slots_most = WEFT_CHILD_SLOTS,
                            .shared_count = BLOCKS,
                            .blocks = w.blocks,
-                           .headers = w.headers,
                            .children = &w.child,
                            .child_count = 1};
-    w.child.state = WEFT_CHILD_JOINED;
-    w.child.outlet = &w.outlet;
-    w.child.port = (weft_port *)&w;
-    w.child.chunk_bytes = STRIDE;
+    w.relay.outlets = (weft_outlets){
+        .session = &w.session, .relay = w.relay.listen, .buffers = &w.relay.buffers, .count = WEFT_RELAY_OUTLETS};
+    w.relay.outlets.list[0] = (weft_outlet){.provider = &provider, .facts.depth = 64};
+    child_joins(&w, &w.child, 0, (weft_port *)&w);
     w.child.queue = w.queue;
-    w.child.hello.slots = SLOTS;
-    w.child.hello.slot_stride = STRIDE;
     w.child.own.slot = w.own;
     w.child.own.count = OWN;
     weft_log_limit_open(&w.relay.strangers, &quiet, 1);
@@ -107,7 +121,9 @@ static weft_child *pair_up(world *w)
     static weft_child pair[2];
     static uint32_t queue[BLOCKS];
     pair[0] = w->child;
-    pair[1] = (weft_child){.state = WEFT_CHILD_JOINED, .outlet = &w->outlet, .chunk_bytes = STRIDE, .queue = queue};
+    pair[1] = (weft_child){.queue = queue};
+    child_joins(w, &pair[0], 0, (weft_port *)w);
+    child_joins(w, &pair[1], 1, NULL);
     weft_log_limit_open(&pair[1].limit, &quiet, 1);
     assert_int_equal(weft_control_open(&pair[1].up), WEFT_OK);
     assert_int_equal(weft_control_open(&pair[1].down), WEFT_OK);
@@ -121,6 +137,7 @@ static void part(world *w)
     weft_control_close(&w->relay.children[1].up);
     weft_control_close(&w->relay.children[1].down);
     w->child = w->relay.children[0];
+    child_joins(w, &w->child, 0, (weft_port *)w);
     w->relay.children = &w->child;
     w->relay.child_count = 1;
 }
@@ -151,16 +168,16 @@ static void goes_to(world *w, uint32_t slot)
     bool any = false;
     const uint32_t before = w->slot_count;
     queue_bucket(w);
-    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
+    assert_int_equal(weft_child_pump(&w->child, weft_clock_ns(), &waits), WEFT_OK);
     assert_int_equal(w->slot_count, before + 1);
     assert_int_equal(w->slots[before], slot);
-    assert_int_equal(weft_child_poll(&w->relay, &w->child, weft_clock_ns(), &any), WEFT_OK);
+    assert_int_equal(weft_send_poll(&w->child.sender, weft_clock_ns(), &any), WEFT_OK);
 }
 
 static void grants(world *w, uint32_t slot)
 {
-    const weft_wire_receipt receipt = {.sequence = w->child.passing[slot].sequence, .slot = slot};
-    assert_int_equal(weft_child_receipt(&w->relay, &w->child, &receipt), WEFT_OK);
+    const weft_wire_receipt receipt = {.sequence = w->child.sender.flights.list[slot].sequence, .slot = slot};
+    assert_int_equal(weft_child_receipt(&w->child, &receipt), WEFT_OK);
 }
 
 /* Slots are used in turn, and one that is not granted yet is passed over. */
@@ -298,10 +315,10 @@ static void the_rate_limit_holds(void **state)
     world *w = *state;
     weft_waits waits = {.wake_ns = UINT64_MAX};
     const uint64_t now_ns = weft_clock_ns();
-    weft_pace_begin(&w->child.pace, 10000);
+    weft_pace_begin(&w->child.sender.posting.pace, 10000);
     queue_bucket(w);
     queue_bucket(w);
-    assert_int_equal(weft_child_pump(&w->relay, &w->child, now_ns, &waits), WEFT_OK);
+    assert_int_equal(weft_child_pump(&w->child, now_ns, &waits), WEFT_OK);
     assert_int_equal(w->cookie_count, 1); /* the header took all that may go at once */
     assert_in_range(waits.wake_ns, now_ns + 1, now_ns + 1000 * WEFT_NS_PER_MS);
 }
@@ -320,7 +337,7 @@ static void own_slots_are_granted_again(void **state)
         w->blocks[BLOCKS + at].readers = 1;
     }
     for (uint32_t at = OWN; at-- > 0;) {
-        weft_relay_leave(&w->relay, &w->child, BLOCKS + at);
+        weft_child_leave(&w->child.sender.flights, (int32_t)(BLOCKS + at));
         assert_int_equal(w->blocks[BLOCKS + at].readers, 0);
         assert_false(w->own[at].has_header);
         assert_int_equal(w->blocks[BLOCKS].readers, at > 0 ? 1 : 0);
@@ -536,13 +553,13 @@ static void receipts_for_nothing(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const weft_wire_receipt receipt = {.sequence = 40 + rows[i].sequence_off, .slot = rows[i].slot};
         weft_child *child = &w->child;
-        w->blocks[0].readers = child->slots_used = 1;
-        child->posting = rows[i].posting;
-        child->posting_slot = 1;
+        w->blocks[0].readers = 1;
+        child->sender.posting.busy = rows[i].posting;
+        child->sender.posting.slot = 1;
         for (uint32_t slot = 1; slot < WEFT_CHILD_SLOTS; slot++)
-            child->passing[slot] = (weft_passing){
+            child->sender.flights.list[slot] = (weft_flight){
                 .used = rows[i].used, .receipted = rows[i].receipted, .sequence = 40, .writes = slot == 2};
-        if ((weft_child_receipt(&w->relay, child, &receipt) == WEFT_OK) != rows[i].taken)
+        if ((weft_child_receipt(child, &receipt) == WEFT_OK) != rows[i].taken)
             fail_msg("row %zu", i);
         assert_int_equal(w->blocks[0].readers, !rows[i].taken);
     }
@@ -555,10 +572,10 @@ static void a_block_that_is_read(void **state)
     weft_waits waits = {.wake_ns = UINT64_MAX};
     bool any = false;
     queue_bucket(w);
-    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
+    assert_int_equal(weft_child_pump(&w->child, weft_clock_ns(), &waits), WEFT_OK);
     grants(w, 0);
     assert_int_equal(w->blocks[0].readers, 1);
-    assert_int_equal(weft_child_poll(&w->relay, &w->child, weft_clock_ns(), &any), WEFT_OK);
+    assert_int_equal(weft_send_poll(&w->child.sender, weft_clock_ns(), &any), WEFT_OK);
     assert_int_equal(w->blocks[0].readers, 0);
 }
 
@@ -569,12 +586,12 @@ static void bounds_of_a_child(void **state)
     weft_waits waits = {.wake_ns = UINT64_MAX};
     for (uint32_t i = 0; i < SLOTS + 1; i++)
         queue_bucket(w);
-    w->outlet.facts.depth = 3;
-    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
-    assert_int_equal(w->child.writes, 3);
-    w->outlet.facts.depth = 64;
-    assert_int_equal(weft_child_pump(&w->relay, &w->child, weft_clock_ns(), &waits), WEFT_OK);
-    assert_int_equal(w->child.slots_used, SLOTS);
+    w->relay.outlets.list[0].facts.depth = 3;
+    assert_int_equal(weft_child_pump(&w->child, weft_clock_ns(), &waits), WEFT_OK);
+    assert_int_equal(w->child.sender.flights.writes, 3);
+    w->relay.outlets.list[0].facts.depth = 64;
+    assert_int_equal(weft_child_pump(&w->child, weft_clock_ns(), &waits), WEFT_OK);
+    assert_int_equal(w->child.sender.flights.slots_free, 0);
     assert_int_equal(w->child.queue_count, 1);
 }
 
@@ -671,10 +688,11 @@ static void hello_is_judged(void **state)
         close_world(state);
         open_world(state);
         w->session.site = site;
-        w->relay.stride = rows[i].stride;
-        w->relay.outlets[0] = (weft_relay_outlet){.provider = weft_provider_find("loop"), .facts.chunk_bytes = 1 << 20};
+        w->relay.buffers.slabs.slab_bytes = w->child.own.stride = rows[i].stride;
+        w->relay.outlets.list[0] =
+            (weft_outlet){.provider = weft_provider_find("loop"), .link = (weft_link *)w, .facts.chunk_bytes = 1 << 20};
         w->child.state = WEFT_CHILD_GUEST;
-        w->child.port = NULL;
+        w->child.sender.rails.list[0].port = NULL;
         w->child.down.nonce = hello.nonce + rows[i].nonce_off;
         hello.hops = (uint8_t)rows[i].hops;
         hello.route = rows[i].hops ? 1 : 0;
@@ -691,7 +709,7 @@ static void hello_is_judged(void **state)
         if (notice.status != rows[i].told || w->child.greeted != (rows[i].told == WEFT_OK))
             fail_msg("row %zu: %s: %s", i, weft_status_name(notice.status), notice.text);
         if (rows[i].told == WEFT_OK)
-            assert_int_equal(w->child.chunk_bytes, weft_pace_chunk(1000000));
+            assert_int_equal(w->child.sender.posting.chunk_bytes, weft_pace_chunk(1000000));
     }
     weft_site_free(site);
 }
@@ -712,7 +730,9 @@ static void a_name_comes_again(void **state)
         weft_wire_hello hello = sample_hello;
         weft_child *pair = pair_up(w);
         w->session.site = site;
-        w->relay.outlets[0] = (weft_relay_outlet){.provider = weft_provider_find("loop"), .facts.chunk_bytes = 1 << 20};
+        w->relay.outlets.list[0] =
+            (weft_outlet){.provider = weft_provider_find("loop"), .link = (weft_link *)w, .facts.chunk_bytes = 1 << 20};
+        pair[0].sender.rails.list[0].port = NULL;
         pair[0].state = rows[i].before;
         pair[0].greeted = true;
         snprintf(pair[0].hello.name, sizeof pair[0].hello.name, "r0");
@@ -757,10 +777,10 @@ static void times_of_a_child(void **state)
         w->site.guests.deadline_ms = 1000;
         w->child.state = rows[i].state;
         w->child.greeted = rows[i].greeted;
-        w->child.writes = rows[i].writes;
-        w->child.again = rows[i].again;
+        w->child.sender.flights.writes = rows[i].writes;
+        w->child.sender.posting.again = rows[i].again;
         w->child.since_ns = now_ns - rows[i].since_ns;
-        w->child.progress_ns = now_ns - rows[i].progress_ns;
+        w->child.sender.flights.progress_ns = now_ns - rows[i].progress_ns;
         weft_relay_step(&w->relay, &waits);
         if ((w->child.state == rows[i].state) != rows[i].stays)
             fail_msg("row %zu: state %d", i, (int)w->child.state);

@@ -13,7 +13,7 @@
 #include "encode/sizes.h"
 #include "encode/staging.h"
 #include "layout/layout.h"
-#include "peer/slabs.h"
+#include "send/slabs.h"
 #include "rollout/rollout.h"
 #include "rollout/sizes_rollout.h"
 #include "tests/support/site_scratch.h"

@@ -189,19 +189,19 @@ static void a_withdrawn_update_is_kept_apart(void **state)
         weft_update *place = show(w, &update);
         place->readers = readers[i];
         if (i == 0)
-            w->peer.flights.list[3].update = w->peer.posting.update = place;
+            w->peer.sender.flights.list[3].update = w->peer.sender.posting.update = place;
         weft_eager_withdraw(&w->publisher, &update);
         assert_null(w->publisher.eager.update);
         assert_true(place->levels == 0 && place->readers == 0);
         assert_int_equal(weft_arena_free_blocks(arena), free_blocks - used[i]);
         assert_int_equal(withdrawn->readers, i < 2 ? 2 : 1);
         assert_null(withdrawn->attachment);
-        assert_ptr_equal(w->peer.posting.update, i < 2 ? withdrawn : NULL);
+        assert_ptr_equal(w->peer.sender.posting.update, i < 2 ? withdrawn : NULL);
         assert_int_equal(w->peer.connection.greeted, i < 2);
         weft_blob_drop(update.attachment);
         if (i == 1) { /* writes that ended: the peer reads by its stream alone */
-            assert_ptr_equal(w->peer.flights.list[3].update, withdrawn);
-            w->peer.flights.list[3].update = w->peer.posting.update = NULL;
+            assert_ptr_equal(w->peer.sender.flights.list[3].update, withdrawn);
+            w->peer.sender.flights.list[3].update = w->peer.sender.posting.update = NULL;
             w->peer.feed.update = withdrawn;
         }
     }
@@ -327,9 +327,9 @@ static void descriptors_of_peers(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         world *w = world_open();
         const weft_descriptors_use use = weft_descriptors_now();
-        weft_outlet loop = {.provider = weft_provider_find("loop"), .link = (weft_link *)w};
-        const weft_outlets outlets = {.session = &w->session, .list = &loop, .count = 1};
-        loop.facts.descriptors = (uint32_t)(use.limit - use.open) / rows[i].part;
+        weft_outlets outlets = {.session = &w->session, .count = 1};
+        outlets.list[0] = (weft_outlet){.provider = weft_provider_find("loop"), .link = (weft_link *)w};
+        outlets.list[0].facts.descriptors = (uint32_t)(use.limit - use.open) / rows[i].part;
         w->session.site = load_with("[peers]\nprovider = loop\n[peer.a]\n[peer.b]\n[peer.gpu-*]\nstreams = 4\n",
                                     &rows[i].max_peers, 1);
         assert_int_equal(weft_trainer_limit(&outlets), rows[i].status);

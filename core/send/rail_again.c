@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "peer/peer.h"
+#include "send/send.h"
 
 static bool is_several(const weft_site_peer *peer)
 {
@@ -13,18 +13,18 @@ static bool is_several(const weft_site_peer *peer)
     return peer->streams * weft_site_rails(peer->address, list) > 1;
 }
 
-uint64_t weft_parcel_need(const weft_site *site)
+uint64_t weft_parcel_need(const weft_site *site, uint64_t slots)
 {
     bool several = false, pattern;
     weft_site_peer row;
     for (size_t i = 0; !several && weft_site_row(site, i, &row, &pattern); i++)
         several = is_several(&row);
-    return several ? (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * sizeof(weft_parcel) : 0;
+    return several ? slots * sizeof(weft_parcel) : 0;
 }
 
-weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site)
+weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site, uint64_t slots)
 {
-    buffers->parcels_bytes = weft_parcel_need(site);
+    buffers->parcels_bytes = weft_parcel_need(site, slots);
     if (buffers->parcels_bytes == 0)
         return WEFT_OK;
     buffers->parcels = weft_mem_map(buffers->parcels_bytes);
@@ -44,24 +44,24 @@ weft_parcel *weft_parcel_of(const weft_flights *flights, uint32_t slot)
     return &flights->parcels[slot];
 }
 
-void weft_parcel_begin(weft_peer *peer, uint32_t slot)
+void weft_parcel_begin(weft_sender *sender, uint32_t slot)
 {
-    if (peer->rails.used < 2)
+    if (sender->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(&peer->flights, slot);
-    parcel->extent_count = peer->posting.bucket.extent_count;
-    memcpy(parcel->extents, peer->posting.bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
+    weft_parcel *parcel = weft_parcel_of(&sender->flights, slot);
+    parcel->extent_count = sender->posting.bucket.extent_count;
+    memcpy(parcel->extents, sender->posting.bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
     parcel->chunks = parcel->again = 0;
 }
 
-void weft_parcel_note(weft_peer *peer, const weft_chunk *chunk, uint32_t rail)
+void weft_parcel_note(weft_sender *sender, const weft_chunk *chunk, uint32_t rail)
 {
-    if (peer->rails.used < 2)
+    if (sender->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(&peer->flights, chunk->slot);
+    weft_parcel *parcel = weft_parcel_of(&sender->flights, chunk->slot);
     if (chunk->number < parcel->chunks) {
         parcel->again--;
-        peer->flights.again_chunks--;
+        sender->flights.again_chunks--;
     } else {
         parcel->chunks++;
     }
@@ -81,24 +81,24 @@ static uint32_t mark(weft_parcel *parcel, uint32_t rail)
     return marked;
 }
 
-weft_status weft_parcel_again(weft_peer *peer, uint32_t rail, const weft_wire_closed *closed, uint32_t *chunks)
+weft_status weft_parcel_again(weft_sender *sender, uint32_t rail, const weft_wire_closed *closed, uint32_t *chunks)
 {
     *chunks = 0;
-    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
-        weft_flight *flight = &peer->flights.list[slot];
-        weft_parcel *parcel = weft_parcel_of(&peer->flights, slot);
+    for (uint32_t slot = 0; slot < sender->flights.slots; slot++) {
+        weft_flight *flight = &sender->flights.list[slot];
+        weft_parcel *parcel = weft_parcel_of(&sender->flights, slot);
         bool whole = closed->whole[slot / 8] >> slot % 8 & 1;
-        bool posted = flight->used && !(peer->posting.busy && slot == peer->posting.slot) && parcel->again == 0;
+        bool posted = flight->used && !(sender->posting.busy && slot == sender->posting.slot) && parcel->again == 0;
         if (whole && !posted)
             return weft_fail(WEFT_E_PROTOCOL, "%s says that the bucket in slot %u is whole, which it cannot be",
-                             peer->claim.name, slot);
+                             sender->hello->name, slot);
         if (whole || !flight->used || flight->receipted)
             continue;
         uint32_t marked = mark(parcel, rail);
         flight->resent = flight->resent || marked > 0;
         *chunks += marked;
     }
-    peer->flights.again_chunks += *chunks;
+    sender->flights.again_chunks += *chunks;
     return WEFT_OK;
 }
 
@@ -120,16 +120,16 @@ weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_
                         .offset = WEFT_SLOT_HEADER_BYTES + before + offset};
 }
 
-bool weft_parcel_next(const weft_peer *peer, weft_chunk *chunk)
+bool weft_parcel_next(const weft_sender *sender, weft_chunk *chunk)
 {
-    for (uint32_t slot = 0; peer->flights.again_chunks > 0 && slot < peer->claim.hello.slots; slot++) {
-        const weft_parcel *parcel = weft_parcel_of(&peer->flights, slot);
-        if (!peer->flights.list[slot].used || parcel->again == 0)
+    for (uint32_t slot = 0; sender->flights.again_chunks > 0 && slot < sender->flights.slots; slot++) {
+        const weft_parcel *parcel = weft_parcel_of(&sender->flights, slot);
+        if (!sender->flights.list[slot].used || parcel->again == 0)
             continue;
         uint32_t number = 0;
         while (parcel->rail[number] != WEFT_RAIL_AGAIN)
             number++;
-        *chunk = number ? weft_parcel_chunk(parcel->extents, parcel->extent_count, peer->posting.chunk_bytes, number)
+        *chunk = number ? weft_parcel_chunk(parcel->extents, parcel->extent_count, sender->posting.chunk_bytes, number)
                         : (weft_chunk){.number = 0};
         chunk->slot = slot;
         return true;

@@ -1,5 +1,5 @@
 /* rail_write.c - posts one write by one rail, and notes how it went. */
-#include "peer/peer.h"
+#include "send/send.h"
 
 uint8_t *weft_rail_header(const weft_flights *flights, uint32_t slot)
 {
@@ -14,15 +14,15 @@ static weft_region *region_of(const weft_slabs *slabs, const weft_outlet *outlet
     return chunk->data >= slabs->memory && chunk->data < end ? outlet->slabs : outlet->arena;
 }
 
-weft_status weft_rail_write_chunk(const weft_peer *peer, const weft_rail *rail, const weft_chunk *chunk)
+weft_status weft_rail_write_chunk(const weft_sender *sender, const weft_rail *rail, const weft_chunk *chunk)
 {
-    const weft_write write = {.region = region_of(peer->flights.slabs, rail->outlet, chunk),
+    const weft_write write = {.region = region_of(sender->flights.slabs, rail->outlet, chunk),
                               .data = chunk->data,
                               .bytes = chunk->bytes,
-                              .remote_address = rail->there.region_address +
-                                                chunk->slot * peer->claim.hello.slot_stride + chunk->offset,
+                              .remote_address =
+                                  rail->there.region_address + chunk->slot * sender->hello->slot_stride + chunk->offset,
                               .remote_key = rail->there.region_key,
-                              .immediate = weft_wire_immediate(peer->claim.hello.epoch, chunk->slot, chunk->number),
+                              .immediate = weft_wire_immediate(sender->hello->epoch, chunk->slot, chunk->number),
                               .cookie = chunk->slot};
     return rail->outlet->provider->write(rail->port, &write);
 }
@@ -45,20 +45,20 @@ void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now
     rail->asked_ns = now_ns;
 }
 
-weft_status weft_rail_probe(weft_peer *peer, weft_rail *rail)
+weft_status weft_rail_probe(weft_sender *sender, weft_rail *rail)
 {
     const weft_write write = {.region = rail->outlet->headers,
-                              .data = weft_rail_header(&peer->flights, 0) + WEFT_BUCKET_HEADER_BYTES,
+                              .data = weft_rail_header(&sender->flights, 0) + WEFT_BUCKET_HEADER_BYTES,
                               .bytes = WEFT_PROBE_BYTES,
                               .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
                               .remote_key = rail->there.region_key,
-                              .immediate = weft_wire_immediate(peer->claim.hello.epoch, WEFT_SLOT_PROBE, 0),
+                              .immediate = weft_wire_immediate(sender->hello->epoch, WEFT_SLOT_PROBE, 0),
                               .cookie = WEFT_SLOT_PROBE};
     weft_status status = rail->outlet->provider->write(rail->port, &write);
     if (status == WEFT_OK)
         weft_rail_note_posted(rail, write.bytes, weft_clock_ns());
     else if (status == WEFT_AGAIN)
-        weft_rail_note_refused(peer->session->site, rail, weft_clock_ns());
+        weft_rail_note_refused(sender->session->site, rail, weft_clock_ns());
     return status;
 }
 

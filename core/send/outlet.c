@@ -1,27 +1,31 @@
-/* outlet.c - opens the trainer's addresses: each when a peer needs it first, and again when one that was away is back.
- * Of several addresses, one that is away is no error as long as another is there. */
+/* outlet.c - opens a session's addresses: each when a receiver needs it first, and again when one that was away is
+ * back. Of several addresses, one that is away is no error as long as another is there. */
+#include "send/outlet.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "peer/peer.h"
+#include "send/rail.h"
+#include "send/slabs.h"
 #include "site/site_link.h"
 
 /* ---- one of them */
 
+static weft_status open_region(const weft_outlet *outlet, uint8_t *memory, uint64_t bytes, weft_region **region)
+{
+    return memory ? outlet->provider->region_open(outlet->link, NULL, memory, bytes, false, region) : WEFT_OK;
+}
+
 static weft_status open_regions(weft_outlets *outlets, weft_outlet *outlet)
 {
-    const weft_provider *provider = outlet->provider;
     const weft_arena *arena = outlets->arena;
-    const weft_slabs *slabs = &outlets->buffers->slabs;
-    weft_status status = provider->region_open(outlet->link, NULL, arena->memory, arena->bytes, false, &outlet->arena);
+    const weft_buffers *buffers = outlets->buffers;
+    weft_status status = arena ? open_region(outlet, arena->memory, arena->bytes, &outlet->arena) : WEFT_OK;
     if (status == WEFT_OK)
-        status = provider->region_open(outlet->link, NULL, slabs->memory, slabs->slab_bytes * slabs->count, false,
-                                       &outlet->slabs);
-    if (status == WEFT_OK)
-        status = provider->region_open(outlet->link, NULL, outlets->buffers->headers, outlets->buffers->headers_bytes,
-                                       false, &outlet->headers);
-    return status;
+        status = open_region(outlet, buffers->slabs.memory, buffers->slabs.slab_bytes * buffers->slabs.count,
+                             &outlet->slabs);
+    return status == WEFT_OK ? open_region(outlet, buffers->headers, buffers->headers_bytes, &outlet->headers) : status;
 }
 
 static void shut(weft_outlet *outlet)
@@ -37,10 +41,23 @@ static void shut(weft_outlet *outlet)
     outlet->link = NULL;
 }
 
-void weft_outlet_close(weft_outlet *outlet)
+/* Closes an outlet, and makes its record unused. */
+static void close_outlet(weft_outlet *outlet)
 {
     shut(outlet);
     memset(outlet, 0, sizeof *outlet);
+}
+
+/* Names the key of an address that is none of this host's. A trainer waits for one that may come. */
+static weft_status blame(const weft_site *site, const char *provider, weft_status status)
+{
+    char key[WEFT_SITE_LINK_KEY];
+    weft_site_trainer_key(site, provider, key);
+    if (status == WEFT_AGAIN && !weft_site_trainer_may_come(site, provider))
+        status = WEFT_E_CONFIG;
+    if (status == WEFT_E_CONFIG || status == WEFT_AGAIN)
+        weft_fail_about("%s", key);
+    return status;
 }
 
 static weft_status open_link(weft_outlets *outlets, weft_outlet *outlet)
@@ -48,14 +65,10 @@ static weft_status open_link(weft_outlets *outlets, weft_outlet *outlet)
     const weft_site *site = outlets->session->site;
     weft_link_options options = weft_site_link(site, outlet->provider->name, outlet->address);
     options.only_writes = true;
-    options.accelerator = weft_site_accelerator(site->trainer.backend, site->trainer.device);
-    char key[WEFT_SITE_LINK_KEY];
+    options.accelerator = outlets->accelerator;
     weft_status status = weft_link_rest_open(&outlets->rests, outlet->provider, &options, &outlet->link);
-    weft_site_trainer_key(site, outlet->provider->name, key);
-    if (status == WEFT_AGAIN && !weft_site_trainer_may_come(site, outlet->provider->name))
-        status = WEFT_E_CONFIG;
-    if (status == WEFT_E_CONFIG || status == WEFT_AGAIN)
-        weft_fail_about("%s", key);
+    if (status != WEFT_OK && !outlets->relay)
+        status = blame(site, outlet->provider->name, status);
     if (status == WEFT_OK) {
         outlet->provider->link_facts(outlet->link, &outlet->facts);
         status = open_regions(outlets, outlet);
@@ -98,17 +111,25 @@ static void note(weft_outlets *outlets, weft_outlet *outlet, weft_status status)
 
 /* ---- all */
 
-uint32_t weft_outlet_rails(const weft_site *site, const char *provider)
+uint32_t weft_outlet_addresses(const weft_outlets *outlets, const char *provider,
+                               char list[WEFT_SITE_RAILS][WEFT_SITE_NAME])
+{
+    const weft_site *site = outlets->session->site;
+    return outlets->relay ? weft_site_relay_address(site, provider, outlets->relay, list)
+                          : weft_site_trainer_rails(site, provider, list);
+}
+
+uint32_t weft_outlet_rails(const weft_outlets *outlets, const char *provider)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    return weft_site_trainer_rails(site, provider, list);
+    return weft_outlet_addresses(outlets, provider, list);
 }
 
 /* Finds the record of an address; takes a new one if there is none yet. */
-static weft_status find(weft_outlets *outlets, const char *provider, uint32_t rail, weft_outlet **outlet)
+static weft_status find(weft_outlets *outlets, const char *provider, uint32_t rail, const char *address,
+                        weft_outlet **outlet)
 {
     const weft_provider *table = weft_provider_find(provider);
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_outlet *unused = NULL;
     *outlet = NULL;
     if (!table)
@@ -123,18 +144,18 @@ static weft_status find(weft_outlets *outlets, const char *provider, uint32_t ra
         return WEFT_OK;
     if (!unused)
         return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets are in use", provider, outlets->count);
-    weft_site_trainer_rails(outlets->session->site, table->name, list);
     unused->provider = table;
     unused->rail = rail;
-    snprintf(unused->address, sizeof unused->address, "%s", list[rail]);
+    snprintf(unused->address, sizeof unused->address, "%s", address);
     *outlet = unused;
     return WEFT_OK;
 }
 
 weft_status weft_outlet_find(weft_outlets *outlets, const char *provider, uint32_t rail, weft_outlet **outlet)
 {
-    const bool several = weft_outlet_rails(outlets->session->site, provider) > 1;
-    weft_status status = find(outlets, provider, rail, outlet);
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    const bool several = weft_outlet_addresses(outlets, provider, list) > 1;
+    weft_status status = find(outlets, provider, rail, list[rail], outlet);
     if (status != WEFT_OK)
         return status;
     if (several && (*outlet)->away && weft_clock_ns() < (*outlet)->retry_ns)
@@ -146,7 +167,7 @@ weft_status weft_outlet_find(weft_outlets *outlets, const char *provider, uint32
     }
     status = (*outlet)->link ? WEFT_OK : open_link(outlets, *outlet);
     if (status != WEFT_OK) {
-        weft_outlet_close(*outlet);
+        close_outlet(*outlet);
         *outlet = NULL;
     }
     return status;
@@ -155,7 +176,7 @@ weft_status weft_outlet_find(weft_outlets *outlets, const char *provider, uint32
 weft_status weft_outlet_any(weft_outlets *outlets, const char *provider, uint32_t rails, const char *peer,
                             weft_outlet **outlet)
 {
-    const uint32_t all = weft_outlet_rails(outlets->session->site, provider);
+    const uint32_t all = weft_outlet_rails(outlets, provider);
     weft_status status = WEFT_OK;
     weft_outlet *there = NULL, *one;
     *outlet = NULL;
@@ -173,4 +194,35 @@ weft_status weft_outlet_any(weft_outlets *outlets, const char *provider, uint32_
     if (!*outlet && status == WEFT_OK)
         status = weft_fail(WEFT_E_UNREACHABLE, "provider %s: no address of this end leads to %s", provider, peer);
     return *outlet ? WEFT_OK : status;
+}
+
+void weft_outlets_close(weft_outlets *outlets)
+{
+    for (uint32_t i = 0; i < outlets->count; i++)
+        if (outlets->list[i].provider)
+            close_outlet(&outlets->list[i]);
+}
+
+/* ---- figures */
+
+void weft_outlet_add(const weft_outlet *outlet, const weft_sent *sent, weft_rail_info infos[WEFT_RAILS_MAX],
+                     uint32_t *count)
+{
+    weft_rail_info *info = &infos[outlet->rail];
+    snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, outlet->address);
+    info->writes += sent->writes;
+    info->bytes += sent->bytes;
+    info->resent_bytes += sent->resent_bytes;
+    info->failures += sent->failures;
+    *count = *count > outlet->rail ? *count : outlet->rail + 1;
+}
+
+uint32_t weft_outlets_describe(const weft_outlets *outlets, weft_rail_info infos[WEFT_RAILS_MAX])
+{
+    uint32_t count = 0;
+    memset(infos, 0, WEFT_RAILS_MAX * sizeof infos[0]);
+    for (uint32_t i = 0; i < outlets->count; i++)
+        if (outlets->list[i].provider)
+            weft_outlet_add(&outlets->list[i], &outlets->list[i].sent, infos, &count);
+    return count;
 }

@@ -1,11 +1,12 @@
-/* flights.h - the buckets of one peer between their first write and their receipt. */
+/* flights.h - the buckets of one receiver between their first write and their receipt. */
 #ifndef WEFT_CORE_FLIGHTS_H
 #define WEFT_CORE_FLIGHTS_H
 
 #include "journal/journal.h"
-#include "peer/peer_state.h"
-#include "peer/slabs.h"
+#include "send/slabs.h"
 #include "wire/control.h"
+
+typedef struct weft_sender weft_sender;
 
 /* A flight: a bucket on its way, found by its slot. */
 typedef struct weft_flight {
@@ -21,33 +22,37 @@ typedef struct weft_flight {
     int32_t slab;        /* slab that the bucket reads; -1: none */
 } weft_flight;
 
-/* Flights: the slots of a peer and the buckets in them. The peer's record owns them. */
+/* Flights: the slots of a receiver and the buckets in them. Its sender owns them. */
+typedef struct weft_flights weft_flights;
 struct weft_flights {
-    weft_slabs *slabs;    /* pool of the trainer, shared by all peers */
+    weft_slabs *slabs;    /* pool of the session, shared by all receivers */
     uint8_t *headers;     /* headers of buckets, one for each slot */
-    weft_parcel *parcels; /* what went by which rail, for each slot; NULL: no peer of the site has several rails */
-    uint32_t slots_most;  /* slots that the peer may use, at most */
+    weft_parcel *parcels; /* what went by which rail, for each slot; NULL: no receiver has several rails */
+    uint32_t slots_most;  /* slots that a receiver may use, at most */
+    void (*give)(weft_flights *flights, int32_t slab); /* gives back a slab that nobody reads any more */
     weft_flight list[WEFT_SLOTS_MAX];
+    uint32_t slots; /* slots that the receiver has, as far as they are used */
     uint32_t slots_free;
     uint32_t next_slot;
     uint64_t sequence;     /* of the next bucket */
     uint32_t writes;       /* writes posted and not completed, of all buckets */
     uint32_t again_chunks; /* chunks to be sent again by another rail */
     uint64_t progress_ns;  /* when a write was last taken or completed */
-    uint32_t slabs_used;   /* slabs that the peer's buckets have */
-    bool starved;          /* the peer waits for a slab of the pool */
-    uint64_t slab_turn;    /* weft_slabs.turn when the peer took its last slab; 0: never */
+    uint32_t slabs_used;   /* slabs that the receiver's buckets have */
+    bool starved;          /* the receiver waits for a slab of the pool */
+    uint64_t slab_turn;    /* weft_slabs.turn when the receiver took its last slab; 0: never */
 };
 
-/* Frees the slot if the peer granted the slot again and the provider no longer reads the bucket's memory. */
+/* Frees the slot if the receiver granted the slot again and the provider no longer reads the bucket's memory. */
 void weft_flight_release(weft_flights *flights, weft_flight *flight);
-/* Takes a receipt. Errors: WEFT_E_PROTOCOL, because no such bucket is on its way. */
-weft_status weft_flight_receipt(weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns);
+/* Finds the flight that a receipt is for, which is receipted then; the caller releases it. Errors: WEFT_E_PROTOCOL,
+ * because no such bucket is on its way. */
+weft_status weft_flight_receipt(weft_sender *sender, const weft_wire_receipt *receipt, weft_flight **flight);
 /* Returns true if all of the bucket in a used slot was posted, and nothing of the bucket is to go again. */
-bool weft_flight_is_whole(const weft_posting *posting, const weft_flights *flights, uint32_t slot);
+bool weft_flight_is_whole(const weft_sender *sender, uint32_t slot);
 /* Writes off the writes of a rail, because the rail's port is closed. */
 void weft_flights_write_off(weft_flights *flights, uint32_t rail);
 /* Writes off every bucket in flight, because all ports are closed. */
-void weft_flights_abandon(weft_posting *posting, weft_flights *flights);
+void weft_flights_abandon(weft_flights *flights);
 
 #endif

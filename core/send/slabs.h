@@ -1,9 +1,9 @@
-/* slabs.h - registered memory of a trainer for what peers are sent from outside the journal. */
+/* slabs.h - registered memory that receivers are sent from, beside the journal. */
 #ifndef WEFT_CORE_SLABS_H
 #define WEFT_CORE_SLABS_H
 
 #include "codec/planes.h"
-#include "peer/rail.h"
+#include "send/rail.h"
 
 #define WEFT_SLABS_MAX 16u /* slabs of the pool, at most */
 #define WEFT_HEADER_STRIDE                                                                                             \
@@ -21,19 +21,24 @@ typedef struct weft_slabs {
     weft_packer packer; /* packs the frames that go into slabs */
 } weft_slabs;
 
-/* Buffers: the memory that all peers send from besides the journal. The trainer owns them; each peer has a part of
+/* Buffers: the memory that all senders send from besides the journal. The session owns them; each sender has a part of
  * `headers` and of `parcels` for its own slots. */
 struct weft_buffers {
     weft_slabs slabs;
-    uint8_t *headers;     /* headers of buckets: one for each peer and slot */
-    weft_parcel *parcels; /* as many; NULL: no peer of the site has several rails */
+    uint8_t *headers;     /* headers of buckets: one for each receiver and slot */
+    weft_parcel *parcels; /* as many; NULL: no receiver has several rails */
     uint64_t headers_bytes, parcels_bytes;
-    uint32_t slots_most; /* slots that a peer may use, at most */
+    uint32_t slots_most; /* slots that a receiver may use, at most */
 };
 
 static inline uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
 {
     return slabs->memory + (uint64_t)slab * slabs->slab_bytes;
 }
+
+/* Takes the memory of the slabs, whose number and bytes are set, and headers for `slots_most` slots of each receiver.
+ */
+weft_status weft_buffers_open(weft_buffers *buffers, uint32_t receivers);
+void weft_buffers_close(weft_buffers *buffers);
 
 #endif
