@@ -17,44 +17,7 @@
 /* It takes a layout, which may be long, within this time. */
 #define LAYOUT_NS (60000 * WEFT_NS_PER_MS)
 
-void weft_child_enter(weft_child *child, weft_child_state state)
-{
-    child->state = state;
-    child->since_ns = weft_clock_ns();
-}
-
-/* ---- losing a child */
-
-/* The receiving port before its registration, and both before the blocks are anybody else's. */
-static void close_data(weft_relay *relay, weft_child *child)
-{
-    const weft_provider *provider = relay->rollout->intake.provider;
-    if (child->own_port)
-        provider->port_close(child->own_port);
-    if (child->own_region)
-        provider->region_close(child->own_region);
-    child->own_port = NULL;
-    child->own_region = NULL;
-    weft_child_abandon(child);
-}
-
-void weft_child_free(weft_relay *relay, weft_child *child)
-{
-    close_data(relay, child);
-    weft_control_hang_up(&child->up);
-    weft_control_hang_up(&child->down);
-    child->greeted = false;
-    weft_log_limit_end(&child->limit);
-    child->state = WEFT_CHILD_FREE;
-}
-
-void weft_child_lose(weft_relay *relay, weft_child *child, const char *why)
-{
-    if (child->state == WEFT_CHILD_JOINED)
-        weft_log(WEFT_LOG_WARN, "lost: %s behind this relay%s: %s", child->hello.name, relay->source, why);
-    weft_child_enter(child, WEFT_CHILD_LEAVING);
-    close_data(relay, child);
-}
+/* ---- losing all of them */
 
 /* The trainer's goodbye to this relay is one to those behind it: their own may still be on its way. */
 static void pass_goodbye(weft_relay *relay, weft_child *child)
@@ -66,7 +29,7 @@ static void pass_goodbye(weft_relay *relay, weft_child *child)
     weft_control_send(&child->down, WEFT_MESSAGE_BYE, out.data, out.used);
     weft_log(WEFT_LOG_INFO, "goodbye passed on to %s behind this relay%s", child->hello.name, relay->source);
     weft_child_enter(child, WEFT_CHILD_LEAVING);
-    close_data(relay, child);
+    weft_child_close(child);
 }
 
 void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
@@ -76,9 +39,9 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
         if (child->state == WEFT_CHILD_JOINED && status == WEFT_OK) {
             pass_goodbye(relay, child);
         } else if (child->state == WEFT_CHILD_JOINED) {
-            weft_child_lose(relay, child, why);
+            weft_child_lose(child, why);
         } else if (child->state > WEFT_CHILD_GUEST && child->state < WEFT_CHILD_JOINED) {
-            close_data(relay, child);
+            weft_child_close(child);
             weft_control_hang_up(&child->up);
             weft_child_enter(child, WEFT_CHILD_GUEST);
         }
@@ -145,7 +108,7 @@ static weft_child *make_room(weft_relay *relay)
         return NULL;
     weft_child *child = children[weft_guest_pick(guests, count)];
     weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", child->down.peer);
-    weft_child_free(relay, child);
+    weft_child_free(child);
     return child;
 }
 
@@ -268,7 +231,7 @@ static void leave(weft_relay *relay, weft_child *child, weft_waits *waits)
     }
     weft_waits_until(waits, child->since_ns + patience_ns + WEFT_NS_PER_MS);
     if (!left || late)
-        weft_child_free(relay, child);
+        weft_child_free(child);
 }
 
 static void wait_for(const weft_control *from, const weft_control *to, weft_waits *waits)
@@ -283,7 +246,7 @@ static void serve_or_lose(weft_relay *relay, weft_child *child, weft_waits *wait
 {
     weft_log_sink *before = weft_log_enter(child->greeted ? &child->limit.sink : &relay->strangers.sink);
     if (serve(relay, child, waits) != WEFT_OK)
-        weft_child_lose(relay, child, weft_last_error());
+        weft_child_lose(child, weft_last_error());
     weft_log_limit_tell(&child->limit);
     weft_log_enter(before);
 }

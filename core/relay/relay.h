@@ -110,13 +110,8 @@ static inline uint32_t weft_child_block(const weft_relay *relay, const weft_chil
 /* ---- relay.c */
 /* Serves the children: accepts, passes on; `waits` says which ports may have something to say. */
 void weft_relay_step(weft_relay *relay, weft_waits *waits);
-/* Ends both connections when what was said has left. */
-void weft_child_lose(weft_relay *relay, weft_child *child, const char *why);
 /* Loses the children, because the relay's own connection is lost. WEFT_OK: a goodbye, which is passed on. */
 void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
-void weft_child_enter(weft_child *child, weft_child_state state);
-/* Closes what a child has open, and makes its place free. */
-void weft_child_free(weft_relay *relay, weft_child *child);
 
 /* Adds the ports that the step waits for. */
 void weft_relay_wait(const weft_relay *relay, weft_waits *waits);
@@ -148,13 +143,18 @@ void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
 /* Takes arrivals of a child's own stream; true if there were any. */
 weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any);
 
-/* ---- relay_queue.c: the buckets that wait for a child */
+/* ---- relay_child.c: one child */
+void weft_child_enter(weft_child *child, weft_child_state state);
+/* Ends both connections when what was said has left. */
+void weft_child_lose(weft_child *child, const char *why);
+/* Closes a child's ways for buckets, and gives back the blocks that were queued or under way. */
+void weft_child_close(weft_child *child);
+/* Closes what a child has open, and makes its place free. */
+void weft_child_free(weft_child *child);
 void weft_child_enqueue(weft_child *child, uint32_t block);
 /* Sends the child what can be sent now. */
 weft_status weft_child_pump(weft_child *child, uint64_t now_ns, weft_waits *waits);
 weft_status weft_child_receipt(weft_child *child, const weft_wire_receipt *receipt);
-/* Ends the ways to a child, and forgets all that was queued or under way. */
-void weft_child_abandon(weft_child *child);
 /* Gives back a block that a child no longer needs: `give` of the child's sender. */
 void weft_child_leave(weft_flights *flights, int32_t block);
 

@@ -26,7 +26,7 @@ static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why,
     notice.status = told;
     weft_wire_put_notice(&out, &notice);
     weft_control_send(&child->down, WEFT_MESSAGE_REFUSE, out.data, out.used);
-    weft_child_lose(relay, child, notice.text);
+    weft_child_lose(child, notice.text);
     return WEFT_OK;
 }
 
@@ -46,7 +46,7 @@ static void make_way(weft_relay *relay, const weft_child *newcomer)
         weft_child *child = &relay->children[i];
         if (child != newcomer && child->greeted && child->state >= WEFT_CHILD_GUEST &&
             child->state < WEFT_CHILD_JOINED && strcmp(child->hello.name, newcomer->hello.name) == 0)
-            weft_child_lose(relay, child, "it came again");
+            weft_child_lose(child, "it came again");
     }
 }
 
@@ -153,10 +153,10 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
 }
 
 /* Tells the child to come again later, because the trainer told this relay so. */
-static weft_status answer_later(weft_relay *relay, weft_child *child)
+static weft_status answer_later(weft_child *child)
 {
     weft_status status = weft_control_send(&child->down, WEFT_MESSAGE_PASSING, NULL, 0);
-    weft_child_lose(relay, child, "the trainer is not ready yet");
+    weft_child_lose(child, "the trainer is not ready yet");
     return status;
 }
 
@@ -165,7 +165,7 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child)
     weft_rollout *rollout = relay->rollout;
     uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->joining.later)
-        return answer_later(relay, child);
+        return answer_later(child);
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_status status =
             weft_control_dial(&child->up, rollout->joining.route.gateways[rollout->joining.route.at].address, io_ms);

@@ -126,7 +126,7 @@ static void close_relay(weft_rollout *rollout)
     for (uint32_t i = 0; relay->children && i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
         if (child->down.in) /* else neither connection was opened, and none has a descriptor */
-            weft_child_free(relay, child);
+            weft_child_free(child);
         weft_log_limit_end(&child->limit);
         weft_control_close(&child->up);
         weft_control_close(&child->down);

@@ -82,7 +82,7 @@ static void drop(weft_relay *relay, weft_child *child, uint32_t buckets)
              buckets, relay->rollout->site.name, relay->shared_count);
     weft_wire_put_notice(&out, &notice);
     weft_control_send(&child->up, WEFT_MESSAGE_FAULT, out.data, out.used);
-    weft_child_lose(relay, child, notice.text);
+    weft_child_lose(child, notice.text);
 }
 
 /* A free shared block. Where there is none, each waits for a child or is on its way to one, so the child that is

@@ -8,11 +8,6 @@
 #include "wire/duct.h"
 #include "wire/target.h"
 
-uint64_t weft_rail_patience_ns(const weft_site *site)
-{
-    return site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
-}
-
 void weft_rail_enter(weft_rail *rail, weft_rail_state state)
 {
     rail->state = state;

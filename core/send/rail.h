@@ -100,7 +100,10 @@ void weft_rail_enter(weft_rail *rail, weft_rail_state state);
 void weft_rail_cool(weft_rail *rail);
 /* Returns how long a rail may stand still while others move. That is so much less than io_deadline that the others can
  * still take over what the rail had. */
-uint64_t weft_rail_patience_ns(const weft_site *site);
+static inline uint64_t weft_rail_patience_ns(const weft_site *site)
+{
+    return site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+}
 
 /* Describes the rails of a receiver. Returns how many there are. */
 uint32_t weft_rail_describe(const weft_rails *rails, weft_rail_info infos[WEFT_RAILS_MAX]);

@@ -1,7 +1,7 @@
 /* send.c - posts a receiver's buckets chunk by chunk, and keeps the books of what is in flight.
  *
  * In comes a step of the owner: a trainer's for one peer (peer/feed.c), or a relay's for one child
- * (relay/relay_queue.c). weft_send_poll first takes the completions of earlier writes, because a completed write may
+ * (relay/relay_child.c). weft_send_poll first takes the completions of earlier writes, because a completed write may
  * free a slot. weft_send_post then posts what is left, and says whether there is a slot for another bucket. If so, the
  * owner fills the posting: header, extents of registered memory.
  *

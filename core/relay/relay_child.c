@@ -1,7 +1,8 @@
-/* relay_queue.c - the buckets that wait for a child, and go to it as it grants its slots. */
+/* relay_child.c - one child: the buckets that wait for it, and go to it as it grants its slots; its states; its end. */
 #include <stddef.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "relay/relay.h"
 
 void weft_child_enqueue(weft_child *child, uint32_t block)
@@ -65,24 +66,53 @@ static void grant_own(weft_child *child, uint32_t at)
         weft_control_send(&child->up, WEFT_MESSAGE_RECEIPT, out.data, out.used);
 }
 
-static void leave(weft_child *child, uint32_t block)
-{
-    weft_relay *relay = child->relay;
-    const uint32_t own = weft_child_block(relay, child);
-    if (block >= relay->shared_count)
-        grant_own(child, block - own);
-    relay->blocks[block].readers--;
-}
-
 void weft_child_leave(weft_flights *flights, int32_t block)
 {
-    leave((weft_child *)((char *)flights - offsetof(weft_child, sender.flights)), (uint32_t)block);
+    weft_child *child = (weft_child *)((char *)flights - offsetof(weft_child, sender.flights));
+    const uint32_t at = (uint32_t)block, own = weft_child_block(child->relay, child);
+    if (at >= child->relay->shared_count)
+        grant_own(child, at - own);
+    child->relay->blocks[at].readers--;
 }
 
-void weft_child_abandon(weft_child *child)
+/* ---- its states */
+
+void weft_child_enter(weft_child *child, weft_child_state state)
 {
+    child->state = state;
+    child->since_ns = weft_clock_ns();
+}
+
+/* The receiving port before its registration, and both before the blocks are anybody else's. */
+void weft_child_close(weft_child *child)
+{
+    const weft_provider *provider = child->relay->rollout->intake.provider;
+    if (child->own_port)
+        provider->port_close(child->own_port);
+    if (child->own_region)
+        provider->region_close(child->own_region);
+    child->own_port = NULL;
+    child->own_region = NULL;
     weft_send_close(&child->sender);
     while (child->queue_count > 0)
-        leave(child, dequeue(child));
+        weft_child_leave(&child->sender.flights, (int32_t)dequeue(child));
     child->queue_begin = 0;
+}
+
+void weft_child_free(weft_child *child)
+{
+    weft_child_close(child);
+    weft_control_hang_up(&child->up);
+    weft_control_hang_up(&child->down);
+    child->greeted = false;
+    weft_log_limit_end(&child->limit);
+    child->state = WEFT_CHILD_FREE;
+}
+
+void weft_child_lose(weft_child *child, const char *why)
+{
+    if (child->state == WEFT_CHILD_JOINED)
+        weft_log(WEFT_LOG_WARN, "lost: %s behind this relay%s: %s", child->hello.name, child->relay->source, why);
+    weft_child_enter(child, WEFT_CHILD_LEAVING);
+    weft_child_close(child);
 }
