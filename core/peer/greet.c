@@ -1,6 +1,6 @@
 /* greet.c - the trainer's side of the handshake: who may join, by which provider, holding what.
  *
- * In comes a HELLO, from a guest that the door accepted (trainer/trainer_step.c) and whose first message peer.c read.
+ * In comes a HELLO, from a guest that the door accepted (session/door.c) and whose first message peer.c read.
  * A guest that only wants the layout is sent the layout, and leaves. Of any other guest, layout, provider, slots and
  * address are checked. While no weights are bound, the guest is sent away until later.
  *
@@ -198,7 +198,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
 static weft_status answer_layout(const weft_door *door, weft_connection *connection)
 {
     connection->leaving = true;
-    return weft_control_send_long(&connection->control, WEFT_MESSAGE_LAYOUT, door->layout_bytes, door->layout_length);
+    return weft_door_answer(door, &connection->control);
 }
 
 /* Sends the guest away until later, because no weights are bound yet that it could join with. */
@@ -295,7 +295,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         return status;
     if (hello.wants_layout)
         return answer_layout(&trainer->door, &guest->connection);
-    weft_log_enter(&trainer->door.comers.sink); /* no stranger any more, until who serves it enters another sink */
+    weft_log_enter(&trainer->comers.sink); /* no stranger any more, until who serves it enters another sink */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
     weft_bytes_clean(hello.differs);

@@ -2,20 +2,9 @@
 #ifndef WEFT_CORE_GREET_H
 #define WEFT_CORE_GREET_H
 
-#include "base/log_limit.h"
 #include "peer/peer_state.h"
 #include "site/site.h"
 #include "wire/wire.h"
-
-/* Door: the trainer's listening end, and what is sent to guests there. The trainer owns it. */
-typedef struct weft_door {
-    int listen_fd;
-    uint8_t *layout_bytes; /* body of a LAYOUT message */
-    uint64_t layout_length;
-    weft_log_limit strangers; /* lines about connections that did not say a HELLO of the site's */
-    weft_log_limit comers;    /* lines about those that did, and are not joined */
-    uint64_t told_ns;         /* when lines that were left out were last reported */
-} weft_door;
 
 /* Answers a HELLO: the guest joins, as the record `*greeted`, or is sent what it asks for. Errors: the guest is to be
  * refused, for the last error's reason. */

@@ -17,7 +17,7 @@
 #include "peer/record.h"
 #include "peer/wish.h"
 #include "send/send.h"
-#include "session/session.h"
+#include "session/door.h"
 #include "wire/watch.h"
 
 /* Peer: the record of one rollout, from its first HELLO until its place is given to another. */
@@ -57,7 +57,9 @@ struct weft_trainer {
     weft_buffers buffers;     /* memory that peers are sent from, beside the journal */
     weft_outlets outlets;     /* fabric addresses */
     weft_peer_table peers;
-    weft_door door; /* where guests come */
+    weft_door door;        /* where guests come */
+    weft_log_limit comers; /* lines about those that said a HELLO of the site's, and are not joined */
+    uint64_t told_ns;      /* when lines that were left out were last reported */
 };
 
 /* ---- loss.c: the end of a connection */

@@ -1,15 +1,10 @@
 /* relay.c - takes the relay's steps for each child: accepts, serves, loses. */
 #include "relay/relay.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/descriptors.h"
 #include "base/status.h"
-#include "wire/guest.h"
 
 /* A guest that said who it is waits no longer for the relay itself to be joined. */
 #define JOIN_NS (10000 * WEFT_NS_PER_MS)
@@ -51,100 +46,40 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
 
 /* ---- one step */
 
-/* Lists those who have not said who they are. Returns their count. */
-static uint32_t list_guests(weft_relay *relay, weft_guest guests[WEFT_CHILDREN_MAX],
-                            weft_child *children[WEFT_CHILDREN_MAX])
+static uint32_t list_guests(void *owner, weft_guest guests[WEFT_GUESTS_MOST])
 {
+    const weft_relay *relay = owner;
     uint32_t count = 0;
     for (uint32_t i = 0; i < relay->child_count; i++) {
-        weft_child *child = &relay->children[i];
-        if (child->greeted || (child->state != WEFT_CHILD_GUEST && child->state != WEFT_CHILD_LEAVING))
-            continue;
-        children[count] = child;
-        guests[count++] = (weft_guest){&child->down, child->since_ns, child->state == WEFT_CHILD_LEAVING};
+        const weft_child *child = &relay->children[i];
+        if (!child->greeted && (child->state == WEFT_CHILD_GUEST || child->state == WEFT_CHILD_LEAVING))
+            guests[count++] = (weft_guest){&child->down, child->since_ns, child->state == WEFT_CHILD_LEAVING, i};
     }
     return count;
 }
 
-static bool is_one_more(weft_relay *relay, const weft_child *newcomer)
+static weft_control *find_child(void *owner, uint32_t *place)
 {
-    weft_guest guests[WEFT_CHILDREN_MAX];
-    weft_child *children[WEFT_CHILDREN_MAX];
-    const uint32_t count = list_guests(relay, guests, children);
-    return weft_guest_is_one_more(relay->rollout->session->site, guests, count, &newcomer->down);
+    weft_relay *relay = owner;
+    for (*place = 0; *place < relay->child_count; ++*place)
+        if (relay->children[*place].state == WEFT_CHILD_FREE)
+            return &relay->children[*place].down;
+    return NULL;
 }
 
-static void adopt(weft_relay *relay, weft_child *child, int fd)
+static void clear_child(void *owner, uint32_t place)
 {
-    weft_control_adopt(&child->down, fd, relay->rollout->session->site->session.io_deadline_ms);
-    if (is_one_more(relay, child)) {
-        weft_log_sink *before = weft_log_enter(&relay->strangers.sink);
-        weft_log(WEFT_LOG_WARN, "a connection from %s was closed: guests_per_address have not said who they are",
-                 child->down.peer);
-        weft_log_enter(before);
-        weft_control_hang_up(&child->down);
-        return;
-    }
-    weft_control_guard(&child->down, relay->rollout->session->guard, NULL);
-    child->route = ++relay->next_route;
-    weft_child_enter(child, WEFT_CHILD_GUEST);
+    weft_child_free(&((weft_relay *)owner)->children[place]);
 }
 
-/* Returns true if the relay has as many guests as the site allows at one time. */
-static bool is_full(weft_relay *relay)
+static void take_guest(void *owner, uint32_t place)
 {
-    weft_guest guests[WEFT_CHILDREN_MAX];
-    weft_child *children[WEFT_CHILDREN_MAX];
-    return list_guests(relay, guests, children) >= relay->rollout->session->site->guests.most;
+    weft_relay *relay = owner;
+    relay->children[place].route = ++relay->next_route;
+    weft_child_enter(&relay->children[place], WEFT_CHILD_GUEST);
 }
 
-/* The place of one that has not said who it is. NULL: there is none. */
-static weft_child *make_room(weft_relay *relay)
-{
-    weft_guest guests[WEFT_CHILDREN_MAX];
-    weft_child *children[WEFT_CHILDREN_MAX];
-    const uint32_t count = list_guests(relay, guests, children);
-    if (count == 0)
-        return NULL;
-    weft_child *child = children[weft_guest_pick(guests, count)];
-    weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", child->down.peer);
-    weft_child_free(child);
-    return child;
-}
-
-static void accept_guests(weft_relay *relay, weft_waits *waits)
-{
-    for (uint32_t i = 0; i < relay->child_count; i++) {
-        weft_child *child = &relay->children[i];
-        if (child->state != WEFT_CHILD_FREE)
-            continue;
-        if (is_full(relay))
-            break;
-        int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && weft_descriptors_short(errno))
-            fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EAGAIN || errno == EWOULDBLOCK)
-                weft_waits_fd(waits, relay->listen_fd, POLLIN);
-            return;
-        }
-        adopt(relay, child, fd);
-    }
-    for (uint32_t turned = 0; turned < WEFT_GUESTS_TURN; turned++) {
-        int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        weft_child *child = fd < 0 ? NULL : make_room(relay);
-        if (child) {
-            adopt(relay, child, fd);
-        } else if (fd >= 0) { /* at once, so that it turns to another */
-            close(fd);
-            weft_log_sink *before = weft_log_enter(&relay->strangers.sink);
-            weft_log(WEFT_LOG_WARN, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
-                     relay->child_count);
-            weft_log_enter(before);
-        }
-    }
-    weft_waits_fd(waits, relay->listen_fd, POLLIN);
-}
+const weft_door_places weft_relay_places = {list_guests, find_child, clear_child, take_guest};
 
 /* Returns true if the child has taken everything that came in for it. If not, the child waits for buckets that were
  * sent, and its own deadline must notice their loss. */
@@ -244,7 +179,7 @@ static void wait_for(const weft_control *from, const weft_control *to, weft_wait
 
 static void serve_or_lose(weft_relay *relay, weft_child *child, weft_waits *waits)
 {
-    weft_log_sink *before = weft_log_enter(child->greeted ? &child->limit.sink : &relay->strangers.sink);
+    weft_log_sink *before = weft_log_enter(child->greeted ? &child->limit.sink : &relay->door.strangers.sink);
     if (serve(relay, child, waits) != WEFT_OK)
         weft_child_lose(child, weft_last_error());
     weft_log_limit_tell(&child->limit);
@@ -253,8 +188,11 @@ static void serve_or_lose(weft_relay *relay, weft_child *child, weft_waits *wait
 
 void weft_relay_step(weft_relay *relay, weft_waits *waits)
 {
-    accept_guests(relay, waits);
-    weft_log_limit_tell(&relay->strangers);
+    char full[96];
+    snprintf(full, sizeof full, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
+             relay->child_count);
+    weft_door_accept(&relay->door, full, waits);
+    weft_log_limit_tell(&relay->door.strangers);
     weft_relay_pass(relay);
     for (uint32_t i = 0; i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];

@@ -17,9 +17,9 @@
 #ifndef WEFT_CORE_RELAY_H
 #define WEFT_CORE_RELAY_H
 
-#include "base/log_limit.h"
 #include "rollout/rollout.h"
 #include "send/send.h"
+#include "session/door.h"
 
 #define WEFT_CHILDREN_MAX  64u
 #define WEFT_CHILD_OWN     2u  /* blocks that are slots for a child's own stream */
@@ -75,7 +75,7 @@ typedef struct weft_relay_block {
 
 struct weft_relay {
     weft_rollout *rollout;
-    int listen_fd;
+    weft_door door;
     char listen[64];
     char source[24];       /* " for source R"; empty: of one trainer */
     weft_buffers buffers;  /* its slabs are the blocks, each a header page and the payload */
@@ -84,11 +84,8 @@ struct weft_relay {
     uint32_t *queues;
     weft_child *children;
     uint32_t child_count, next_route;
-    weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
     weft_outlets outlets;
     uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
-    uint8_t *layout_bytes;  /* LAYOUT message's body */
-    uint64_t layout_length;
 };
 
 static inline uint8_t *weft_relay_payload(const weft_relay *relay, uint32_t block)
@@ -108,6 +105,7 @@ static inline uint32_t weft_child_block(const weft_relay *relay, const weft_chil
 }
 
 /* ---- relay.c */
+extern const weft_door_places weft_relay_places;
 /* Serves the children: accepts, passes on; `waits` says which ports may have something to say. */
 void weft_relay_step(weft_relay *relay, weft_waits *waits);
 /* Loses the children, because the relay's own connection is lost. WEFT_OK: a goodbye, which is passed on. */

@@ -32,8 +32,7 @@ static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why,
 
 static weft_status answer_layout(weft_relay *relay, weft_child *child)
 {
-    weft_status status =
-        weft_control_send_long(&child->down, WEFT_MESSAGE_LAYOUT, relay->layout_bytes, relay->layout_length);
+    weft_status status = weft_door_answer(&relay->door, &child->down);
     weft_child_enter(child, WEFT_CHILD_LEAVING);
     return status;
 }

@@ -4,9 +4,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "joint/joint.h"
-#include "layout/layout.h"
 #include "relay/relay.h"
-#include "session/await.h"
 #include "site/site_link.h"
 
 /* Lines at once about one child, before they are limited. */
@@ -62,30 +60,6 @@ static weft_status open_child(weft_relay *relay, weft_child *child)
     return status == WEFT_OK ? weft_control_open(&child->down) : status;
 }
 
-static weft_status open_layout(weft_relay *relay)
-{
-    const weft_layout *layout = relay->rollout->division->model;
-    relay->layout_length = weft_layout_wire_bytes(layout);
-    relay->layout_bytes = weft_mem_take(1, relay->layout_length);
-    if (!relay->layout_bytes)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
-                         (unsigned long long)relay->layout_length);
-    weft_layout_write(layout, relay->layout_bytes);
-    return WEFT_OK;
-}
-
-/* The address may come with its interface. */
-static weft_status listen_at(weft_relay *relay)
-{
-    const weft_rollout *rollout = relay->rollout;
-    weft_await await = weft_await_begin(rollout->session->site);
-    weft_status status;
-    do
-        status = weft_control_listen(rollout->site.relay, &relay->listen_fd, relay->listen);
-    while (weft_await_more(&await, status));
-    return weft_await_end(&await, status);
-}
-
 static uint64_t bytes_of(const weft_relay *relay)
 {
     uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES +
@@ -101,17 +75,16 @@ static weft_status open_relay(weft_rollout *rollout)
         return weft_fail(WEFT_E_MEMORY, "no memory for a relay");
     rollout->relay = relay;
     relay->rollout = rollout;
-    relay->listen_fd = -1;
+    relay->door = (weft_door){rollout->session, &weft_relay_places, relay, .listen_fd = -1};
     if (rollout->joining.route.source)
         snprintf(relay->source, sizeof relay->source, " for source %u", rollout->joining.route.source - 1);
     weft_status status = open_memory(relay);
-    weft_log_limit_open(&relay->strangers, &rollout->session->sink, 1);
     for (uint32_t i = 0; i < relay->child_count && status == WEFT_OK; i++)
         status = open_child(relay, &relay->children[i]);
     if (status == WEFT_OK)
-        status = open_layout(relay);
+        status = weft_door_open(&relay->door, rollout->division->model);
     if (status == WEFT_OK)
-        status = listen_at(relay);
+        status = weft_door_listen(&relay->door, rollout->site.relay, relay->listen);
     if (status != WEFT_OK)
         return status;
     weft_log(WEFT_LOG_INFO, "relay %s on %s%s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
@@ -133,9 +106,8 @@ static void close_relay(weft_rollout *rollout)
         weft_mem_give(child->own.slot);
     }
     weft_outlets_close(&relay->outlets);
-    weft_log_limit_end(&relay->strangers);
-    weft_control_unlisten(relay->listen_fd);
-    weft_mem_give(relay->layout_bytes);
+    weft_log_limit_end(&relay->door.strangers);
+    weft_door_close(&relay->door);
     weft_mem_give(relay->queues);
     weft_mem_give(relay->children);
     weft_mem_give(relay->blocks);

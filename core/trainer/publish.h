@@ -28,6 +28,9 @@ uint64_t weft_peer_lag_ns(weft_journal *journal, const weft_newest *newest, cons
 /* Holds a peer to its max_lag: reports once that the peer lags beyond that, or loses the peer, as the site has it. */
 void weft_lag_judge(weft_publisher *publisher, weft_peer *peer);
 
+/* ---- trainer_step.c: places for guests, which are records of peers */
+extern const weft_door_places weft_trainer_places;
+
 /* ---- trainer_limit.c */
 /* Warns if max_peers may take more descriptors than the process may open. Errors: WEFT_E_SYSTEM, because the listed
  * peers alone take more. */

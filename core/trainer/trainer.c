@@ -70,12 +70,12 @@ static void close_buffers(weft_buffers *buffers)
     weft_buffers_close(buffers);
 }
 
-static void end_limits(weft_door *door, weft_peer_table *peers)
+static void end_limits(weft_trainer *trainer)
 {
-    weft_log_limit_end(&door->strangers);
-    weft_log_limit_end(&door->comers);
-    for (uint32_t i = 0; i < peers->count; i++)
-        weft_log_limit_end(&peers->list[i].claim.limit);
+    weft_log_limit_end(&trainer->door.strangers);
+    weft_log_limit_end(&trainer->comers);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        weft_log_limit_end(&trainer->peers.list[i].claim.limit);
 }
 
 /* Gives a record what it keeps as long as the session: lines of its own, and its part of the buffers. */
@@ -101,20 +101,6 @@ static weft_status open_peers(weft_peer_table *peers, weft_session *session, wef
     for (uint32_t i = 0; i < peers->count && status == WEFT_OK; i++)
         status = open_peer(&peers->list[i], session, outlets, i);
     return status == WEFT_OK ? weft_watch_open(&peers->watch, peers->count) : status;
-}
-
-static weft_status open_door(weft_door *door, weft_session *session)
-{
-    const weft_layout *layout = session->division.model;
-    weft_log_limit_open(&door->strangers, &session->sink, 1);
-    weft_log_limit_open(&door->comers, &session->sink, PEER_LINES);
-    door->layout_length = weft_layout_wire_bytes(layout);
-    door->layout_bytes = weft_mem_take(1, door->layout_length);
-    if (!door->layout_bytes)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
-                         (unsigned long long)door->layout_length);
-    weft_layout_write(layout, door->layout_bytes);
-    return WEFT_OK;
 }
 
 /* Opens an address for each provider that a peer of the site is named with, because nothing falls back later. Of
@@ -154,10 +140,7 @@ static weft_status open_network(weft_trainer *trainer)
     } while (weft_await_more(&await, status));
     if (status != WEFT_OK)
         return weft_await_end(&await, status);
-    do
-        status = weft_control_listen(session->site->trainer.listen, &trainer->door.listen_fd, session->stats.listen);
-    while (weft_await_more(&await, status));
-    return weft_await_end(&await, status);
+    return weft_door_listen(&trainer->door, session->site->trainer.listen, session->stats.listen);
 }
 
 static weft_status open_publisher(weft_publisher *publisher)
@@ -198,9 +181,10 @@ static weft_status open_parts(weft_trainer *trainer)
         return status;
     weft_peer_levels_begin(&trainer->demand, session->layout, publisher->encoding.encoder.lanes.count,
                            publisher->journal.arena.bytes);
+    weft_log_limit_open(&trainer->comers, &session->sink, PEER_LINES);
     status = open_buffers(&trainer->buffers, session, trainer->peers.count);
     if (status == WEFT_OK)
-        status = open_door(&trainer->door, session);
+        status = weft_door_open(&trainer->door, session->division.model);
     trainer->outlets = (weft_outlets){
         .session = session,
         .accelerator = weft_site_accelerator(session->site->trainer.backend, session->site->trainer.device),
@@ -227,10 +211,9 @@ static void give_back(weft_trainer *trainer)
     const bool stays = weft_recorder_is_given_up(trainer->publisher.recorder);
     weft_outlets_close(&trainer->outlets); /* first, because their regions are the memory of the parts below */
     close_peers(&trainer->peers);
-    weft_mem_give(trainer->door.layout_bytes);
     close_buffers(&trainer->buffers);
     close_publisher(&trainer->publisher);
-    weft_control_unlisten(trainer->door.listen_fd);
+    weft_door_close(&trainer->door);
     if (stays) {
         weft_session_retire(trainer->session);
         return;
@@ -281,7 +264,7 @@ static void close_trainer(weft_session *session)
                 weft_peer_move(&trainer->peers.list[i], WEFT_ON_ENDED);
             weft_peer_lose(&trainer->peers, &trainer->peers.list[i], WEFT_OK, "the trainer closes");
         }
-    end_limits(&trainer->door, &trainer->peers);
+    end_limits(trainer);
     weft_log_enter(before);
     if (session->own_log) /* while a callback may still ask for the session's state */
         weft_session_hand_out(session);
@@ -384,7 +367,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     made->close = close_trainer;
     trainer->session = trainer->publisher.session = made;
     trainer->publisher.peers = &trainer->peers;
-    trainer->door.listen_fd = -1;
+    trainer->door = (weft_door){made, &weft_trainer_places, &trainer->peers, .listen_fd = -1};
     trainer->peers.count = peers;
     weft_log_sink *before = weft_log_enter(&made->sink);
     trainer->publisher.run = made->options.run ? made->options.run : draw_run(made);

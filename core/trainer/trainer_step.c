@@ -1,112 +1,61 @@
 /* trainer_step.c - takes one step of the trainer's session: the stages for each peer, in order. */
-#include <errno.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <stdio.h>
 
-#include "base/descriptors.h"
 #include "base/status.h"
 #include "peer/peer.h"
 #include "trainer/publish.h"
-#include "wire/guest.h"
 
-static weft_peer *free_record(weft_peer_table *peers)
+/* ---- guests */
+
+/* Finds a record for a guest. One that was lost is forgotten for a newcomer. */
+static weft_control *find_record(void *owner, uint32_t *place)
 {
-    weft_peer *lost = NULL;
-    for (uint32_t i = 0; i < peers->count; i++) {
-        weft_peer *peer = &peers->list[i];
-        if (weft_peer_connected(peer))
-            continue;
-        if (!peer->claim.known)
-            return peer;
-        lost = lost ? lost : peer;
-    }
-    if (!lost)
+    weft_peer_table *peers = owner;
+    weft_peer *found = NULL;
+    for (uint32_t i = 0; i < peers->count && (!found || found->claim.known); i++)
+        if (!weft_peer_connected(&peers->list[i]) && (!found || !peers->list[i].claim.known))
+            found = &peers->list[i];
+    if (!found)
         return NULL;
-    weft_peer_move(lost, WEFT_ON_FORGOTTEN);
-    weft_log_limit_end(&lost->claim.limit);
-    lost->claim.known = false;
-    return lost;
+    if (found->claim.known) {
+        weft_peer_move(found, WEFT_ON_FORGOTTEN);
+        weft_log_limit_end(&found->claim.limit);
+        found->claim.known = false;
+    }
+    *place = weft_peer_index(peers, found);
+    return &found->connection.control;
 }
 
-/* Lists those who have not said who they are. Returns their count. */
-static uint32_t list_guests(weft_peer_table *peers, weft_guest guests[WEFT_GUESTS_MOST],
-                            weft_peer *records[WEFT_GUESTS_MOST])
+static uint32_t list_guests(void *owner, weft_guest guests[WEFT_GUESTS_MOST])
 {
+    const weft_peer_table *peers = owner;
     uint32_t count = 0;
     for (uint32_t i = 0; i < peers->count && count < WEFT_GUESTS_MOST; i++) {
-        weft_peer *peer = &peers->list[i];
-        if (!weft_peer_connected(peer) || peer->connection.greeted)
-            continue;
-        records[count] = peer;
-        guests[count++] = (weft_guest){&peer->connection.control, peer->connection.opened_ns, peer->connection.leaving};
+        const weft_connection *connection = &peers->list[i].connection;
+        if (weft_peer_connected(&peers->list[i]) && !connection->greeted)
+            guests[count++] = (weft_guest){&connection->control, connection->opened_ns, connection->leaving, i};
     }
     return count;
 }
 
-/* Finds a place for a newcomer. `*turned` counts the guests that made room. NULL: there is none. */
-static weft_peer *find_place(weft_peer_table *peers, const weft_site *site, uint32_t *turned)
+static void clear_record(void *owner, uint32_t place)
 {
-    weft_guest guests[WEFT_GUESTS_MOST];
-    weft_peer *records[WEFT_GUESTS_MOST];
-    const uint32_t count = list_guests(peers, guests, records);
-    weft_peer *place = count < site->guests.most ? free_record(peers) : NULL;
-    if (place || count == 0)
-        return place;
-    weft_peer *guest = records[weft_guest_pick(guests, count)];
-    ++*turned;
-    weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", guest->connection.control.peer);
-    weft_peer_lose(peers, guest, WEFT_OK, "it made room");
-    return free_record(peers);
+    weft_peer_table *peers = owner;
+    weft_peer_lose(peers, &peers->list[place], WEFT_OK, "it made room");
 }
 
-/* Returns true if a newcomer's host has as many guests as it may have. */
-static bool is_one_more(weft_peer_table *peers, const weft_peer *newcomer)
+static void take_guest(void *owner, uint32_t place)
 {
-    weft_guest guests[WEFT_GUESTS_MOST];
-    weft_peer *records[WEFT_GUESTS_MOST];
-    const uint32_t count = list_guests(peers, guests, records);
-    return weft_guest_is_one_more(newcomer->session->site, guests, count, &newcomer->connection.control);
+    weft_peer_table *peers = owner;
+    weft_connection *connection = &peers->list[place].connection;
+    connection->opened_ns = weft_clock_ns();
+    connection->greeted = connection->leaving = false;
+    peers->watch.stirred[place] = true;
 }
 
-static void refuse_one_more(weft_door *door, weft_peer *newcomer)
-{
-    weft_log_sink *before = weft_log_enter(&door->strangers.sink);
-    weft_log(WEFT_LOG_WARN, "a connection from %s was closed: guests_per_address have not said who they are",
-             newcomer->connection.control.peer);
-    weft_log_enter(before);
-    weft_control_hang_up(&newcomer->connection.control);
-}
+const weft_door_places weft_trainer_places = {list_guests, find_record, clear_record, take_guest};
 
-/* Accepts guests. Returns false if no descriptor can be had now; what waits is left for a later step. */
-static bool accept_guests(weft_trainer *trainer)
-{
-    uint32_t turned = 0;
-    while (turned < WEFT_GUESTS_TURN) {
-        int fd = accept4(trainer->door.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && weft_descriptors_short(errno))
-            continue;
-        if (fd < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK;
-        weft_peer *guest = find_place(&trainer->peers, trainer->session->site, &turned);
-        if (!guest) {
-            close(fd);
-            weft_log_sink *before = weft_log_enter(&trainer->door.strangers.sink);
-            weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peers.count);
-            weft_log_enter(before);
-            continue;
-        }
-        weft_control_adopt(&guest->connection.control, fd, trainer->session->site->session.io_deadline_ms);
-        weft_control_guard(&guest->connection.control, trainer->session->guard, NULL);
-        if (is_one_more(&trainer->peers, guest)) {
-            refuse_one_more(&trainer->door, guest);
-            continue;
-        }
-        guest->connection.opened_ns = weft_clock_ns();
-        guest->connection.greeted = guest->connection.leaving = false;
-        trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, guest)] = true;
-    }
-    return true;
-}
+/* ---- peers */
 
 /* Takes what moved before deadlines are judged, because that may have waited for this end. */
 static weft_status poll_data(weft_peer *peer, weft_waits *waits)
@@ -182,27 +131,28 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
 }
 
 /* Reports, each second, what was left out of the log. */
-static void tell_left_out(weft_door *door, weft_peer_table *peers)
+static void tell_left_out(weft_trainer *trainer)
 {
     const uint64_t now_ns = weft_clock_ns();
-    if (now_ns < door->told_ns + 1000 * WEFT_NS_PER_MS)
+    if (now_ns < trainer->told_ns + 1000 * WEFT_NS_PER_MS)
         return;
-    door->told_ns = now_ns;
-    weft_log_limit_tell(&door->strangers);
-    weft_log_limit_tell(&door->comers);
-    for (uint32_t i = 0; i < peers->count; i++)
-        weft_log_limit_tell(&peers->list[i].claim.limit);
+    trainer->told_ns = now_ns;
+    weft_log_limit_tell(&trainer->door.strangers);
+    weft_log_limit_tell(&trainer->comers);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        weft_log_limit_tell(&trainer->peers.list[i].claim.limit);
 }
 
 void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_trainer *trainer = session->trainer;
+    char full[96];
     bool starved = false, all = session->woken || trainer->peers.again;
     trainer->peers.again = false;
-    tell_left_out(&trainer->door, &trainer->peers);
+    tell_left_out(trainer);
     session->woken = session->woken && !work;
-    if (accept_guests(trainer))
-        weft_waits_fd(waits, trainer->door.listen_fd, POLLIN);
+    snprintf(full, sizeof full, "a connection was closed: %u peers and guests are connected", trainer->peers.count);
+    weft_door_accept(&trainer->door, full, waits);
     weft_watch_gather(&trainer->peers.watch);
     uint64_t now_ns = weft_clock_ns();
     for (uint32_t i = 0; i < trainer->peers.count; i++) {

@@ -14,7 +14,8 @@
 typedef struct weft_guest {
     const weft_control *control;
     uint64_t since_ns;
-    bool leaving; /* an answer to the guest is on its way */
+    bool leaving;   /* an answer to the guest is on its way */
+    uint32_t place; /* the owner's number of the guest's place */
 } weft_guest;
 
 /* Picks the guest of `count` (1..WEFT_GUESTS_MOST) that makes room: one of the host with the most guests. Silent guests

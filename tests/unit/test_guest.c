@@ -22,7 +22,7 @@ static uint32_t pick(const char *text)
         snprintf(controls[count].peer, sizeof controls[count].peer, at[0] < '5' ? "192.0.2.%c:%u" : "[2001:db8::%c]:%u",
                  at[0], 40000 + count);
         controls[count].nonce = at[1] == 'k';
-        guests[count] = (weft_guest){&controls[count], 1000 + count, at[1] == 'l'};
+        guests[count] = (weft_guest){&controls[count], 1000 + count, at[1] == 'l', count};
     }
     return weft_guest_pick(guests, count);
 }

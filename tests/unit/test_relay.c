@@ -92,7 +92,7 @@ static int open_world(void **state)
     w.rollout.session = &w.session;
     w.rollout.intake.provider = &provider;
     w.relay = (weft_relay){.rollout = &w.rollout,
-                           .listen_fd = -1,
+                           .door = {&w.session, &weft_relay_places, &w.relay, .listen_fd = -1},
                            .buffers.slabs = {.memory = w.memory, .slab_bytes = STRIDE, .count = BLOCKS},
                            .buffers.headers = w.headers,
                            .buffers.slots_most = WEFT_CHILD_SLOTS,
@@ -107,7 +107,7 @@ static int open_world(void **state)
     w.child.queue = w.queue;
     w.child.own.slot = w.own;
     w.child.own.count = OWN;
-    weft_log_limit_open(&w.relay.strangers, &quiet, 1);
+    weft_log_limit_open(&w.relay.door.strangers, &quiet, 1);
     weft_log_limit_open(&w.child.limit, &quiet, 1);
     connect_pair(&w.child.up, &w.trainer);
     connect_pair(&w.child.down, &w.rollout_end);
