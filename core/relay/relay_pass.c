@@ -166,18 +166,10 @@ static place place_of(const weft_arriving *arriving, const weft_version *target)
 void weft_relay_pass(weft_relay *relay)
 {
     const weft_slots *slots = &relay->rollout->intake.slots;
-    for (uint32_t at = 0; at < slots->count;) {
-        const weft_slot *slot = &slots->slot[at];
-        if (!slot->has_header || slot->header.sequence != relay->pass_sequence ||
-            slot->count != slot->header.chunks + 1) {
-            at++;
-            continue;
-        }
-        place what = place_of(&relay->rollout->arriving, &slot->header.target);
+    for (uint32_t at; (at = weft_slots_find(slots, relay->pass_sequence)) < slots->count; relay->pass_sequence++) {
+        place what = place_of(&relay->rollout->arriving, &slots->slot[at].header.target);
         if (what == PLACE_UNKNOWN || (what == PLACE_UPDATE && !share(relay, at)))
             return;
-        relay->pass_sequence++;
-        at = 0;
     }
 }
 
@@ -186,18 +178,11 @@ void weft_relay_pass(weft_relay *relay)
 /* Whole buckets go on in the order in which they were sent. */
 static void queue_own(weft_relay *relay, weft_child *child)
 {
-    for (uint32_t at = 0; at < child->own.count;) {
-        weft_slot *slot = &child->own.slot[at];
-        if (!slot->has_header || slot->header.sequence != child->own_next || slot->count != slot->header.chunks + 1) {
-            at++;
-            continue;
-        }
-        uint32_t block = weft_child_block(relay, child) + at;
-        relay->blocks[block].header = slot->header;
-        relay->blocks[block].readers = 1;
+    const weft_slots *own = &child->own;
+    for (uint32_t at; (at = weft_slots_find(own, child->own_next)) < own->count; child->own_next++) {
+        const uint32_t block = weft_child_block(relay, child) + at;
+        relay->blocks[block] = (weft_relay_block){.header = own->slot[at].header, .readers = 1};
         weft_child_enqueue(child, block);
-        child->own_next++;
-        at = 0;
     }
 }
 

@@ -104,6 +104,8 @@ weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint3
 /* Forgets the chunks that came by an inlet, of buckets that are not whole. `whole` receives a bit for each slot whose
  * bucket is whole. */
 void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8]);
+/* Finds the slot with the whole bucket of a sequence. Returns slots->count: there is none. */
+uint32_t weft_slots_find(const weft_slots *slots, uint64_t sequence);
 
 /* ---- receive.c */
 weft_status weft_receive_open(weft_rollout *rollout);

@@ -244,15 +244,8 @@ static void note_taken(weft_arriving *arriving, const weft_wire_bucket *header, 
 
 weft_status weft_receive_take(weft_rollout *rollout)
 {
-    uint32_t at = 0;
-    if (rollout->arriving.queued == 0)
-        return WEFT_AGAIN;
-    for (; at < rollout->intake.slots.count; at++) {
-        const weft_slot *slot = &rollout->intake.slots.slot[at];
-        if (weft_slot_whole(slot) && slot->header.sequence == rollout->intake.next_sequence)
-            break;
-    }
-    if (at == rollout->intake.slots.count)
+    const uint32_t at = weft_slots_find(&rollout->intake.slots, rollout->intake.next_sequence);
+    if (rollout->arriving.queued == 0 || at == rollout->intake.slots.count)
         return WEFT_AGAIN;
     uint64_t begun_ns = weft_clock_ns();
     const weft_wire_bucket header = rollout->intake.slots.slot[at].header;

@@ -69,3 +69,11 @@ void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLO
         }
     }
 }
+
+uint32_t weft_slots_find(const weft_slots *slots, uint64_t sequence)
+{
+    uint32_t at = 0;
+    while (at < slots->count && !(weft_slot_whole(&slots->slot[at]) && slots->slot[at].header.sequence == sequence))
+        at++;
+    return at;
+}
