@@ -150,16 +150,13 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
 /* Tells a guest why it cannot join, as the thread's last error has it. The connection is closed when that has left. */
 static weft_status turn_away(weft_connection *connection, weft_status why)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice;
     weft_refusal_notice(why, "", &notice);
-    weft_wire_put_notice(&out, &notice);
     /* the other end decides, but who waits for it here wants to know; and what is withheld there must be logged here */
     if (weft_status_scope(why) == WEFT_SCOPE_CALL || weft_refusal_withholds(why))
         weft_log(WEFT_LOG_WARN, "refused: %s", weft_last_error());
     connection->leaving = true;
-    return weft_control_send(&connection->control, WEFT_MESSAGE_REFUSE, out.data, out.used);
+    return weft_control_notice(&connection->control, WEFT_MESSAGE_REFUSE, &notice);
 }
 
 static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_message type, const uint8_t *body,
@@ -250,11 +247,8 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer, weft_waits 
 
 static weft_status ping(weft_connection *connection, uint64_t now_ns)
 {
-    uint8_t body[8];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_put_word(&out, now_ns);
     connection->pinged_ns = now_ns;
-    return weft_control_send(&connection->control, WEFT_MESSAGE_PING, out.data, out.used);
+    return weft_control_word(&connection->control, WEFT_MESSAGE_PING, now_ns);
 }
 
 /* Names where the peer's data go: to the relay nearest to the trainer, if the peer comes through one. */

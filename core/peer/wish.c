@@ -89,12 +89,9 @@ weft_wish_answer weft_wish_look(weft_publisher *publisher, const weft_peer *peer
 
 weft_status weft_wish_offer(const weft_newest *newest, weft_peer *peer)
 {
-    uint8_t body[8];
-    weft_out out = {body, sizeof body, 0, false};
     if (!peer->wish.named)
         return WEFT_OK;
-    weft_wire_put_word(&out, newest->version.number);
-    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_OFFERED, out.data, out.used);
+    return weft_control_word(&peer->connection.control, WEFT_MESSAGE_OFFERED, newest->version.number);
 }
 
 weft_status weft_wish_pass(weft_peer *peer, const weft_wire_passed *passed)

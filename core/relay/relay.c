@@ -17,11 +17,9 @@
 /* The trainer's goodbye to this relay is one to those behind it: their own may still be on its way. */
 static void pass_goodbye(weft_relay *relay, weft_child *child)
 {
-    uint8_t body[64];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.version = relay->rollout->current.version.number, .text = "the trainer said goodbye"};
-    weft_wire_put_notice(&out, &notice);
-    weft_control_send(&child->down, WEFT_MESSAGE_BYE, out.data, out.used);
+    const weft_wire_notice notice = {.version = relay->rollout->current.version.number,
+                                     .text = "the trainer said goodbye"};
+    weft_control_notice(&child->down, WEFT_MESSAGE_BYE, &notice);
     weft_log(WEFT_LOG_INFO, "goodbye passed on to %s behind this relay%s", child->hello.name, relay->source);
     weft_child_enter(child, WEFT_CHILD_LEAVING);
     weft_child_close(child);

@@ -15,17 +15,14 @@
  * which goes on to the next gateway of its site. */
 static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why, weft_status told)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
     char from[WEFT_SITE_NAME + 16];
-    weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice;
     snprintf(from, sizeof from, "relay %s: ", relay->rollout->site.name);
     weft_refusal_notice(why, from, &notice);
     if (weft_refusal_withholds(why))
         weft_log(WEFT_LOG_WARN, "refused: %s: %s", child->hello.name, weft_last_error());
     notice.status = told;
-    weft_wire_put_notice(&out, &notice);
-    weft_control_send(&child->down, WEFT_MESSAGE_REFUSE, out.data, out.used);
+    weft_control_notice(&child->down, WEFT_MESSAGE_REFUSE, &notice);
     weft_child_lose(child, notice.text);
     return WEFT_OK;
 }

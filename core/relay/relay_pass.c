@@ -75,13 +75,10 @@ static uint32_t behind(const weft_relay *relay, const weft_child *child)
 /* Speaks for a child that holds the shared blocks: it joins again and gets a stream of its own. */
 static void drop(weft_relay *relay, weft_child *child, uint32_t buckets)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice = {.status = WEFT_E_BUDGET};
     snprintf(notice.text, sizeof notice.text, "%u buckets behind relay %s, which has room for %u (relay_memory)",
              buckets, relay->rollout->site.name, relay->shared_count);
-    weft_wire_put_notice(&out, &notice);
-    weft_control_send(&child->up, WEFT_MESSAGE_FAULT, out.data, out.used);
+    weft_control_notice(&child->up, WEFT_MESSAGE_FAULT, &notice);
     weft_child_lose(child, notice.text);
 }
 

@@ -96,11 +96,8 @@ static weft_status keep_alive(weft_joining *joining, uint64_t now_ns, weft_waits
     weft_waits_until(waits, joining->pinged_ns + every_ns);
     if (now_ns < joining->pinged_ns + every_ns)
         return WEFT_OK;
-    uint8_t body[8];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_put_word(&out, now_ns);
     joining->pinged_ns = now_ns;
-    return weft_rollout_send(joining, WEFT_MESSAGE_PING, &out);
+    return weft_control_word(&joining->control, WEFT_MESSAGE_PING, now_ns);
 }
 
 static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)

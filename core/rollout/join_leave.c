@@ -134,13 +134,10 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
 
 void weft_join_bye(weft_rollout *rollout, const char *why)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice = {.version = rollout->current.version.number};
     snprintf(notice.text, sizeof notice.text, "%s", why);
-    weft_wire_put_notice(&out, &notice);
     if (rollout->joining.state == WEFT_JOIN_JOINED)
-        weft_rollout_send(&rollout->joining, WEFT_MESSAGE_BYE, &out);
+        weft_control_notice(&rollout->joining.control, WEFT_MESSAGE_BYE, &notice);
 }
 
 void weft_join_rest(weft_rollout *rollout, const char *why)
@@ -199,15 +196,12 @@ void weft_join_anew(weft_rollout *rollout)
 
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice = {.status = status,
                                .version = rollout->arriving.queued ? rollout->arriving.queue[0].header.target.number
                                           : status == WEFT_E_BASE  ? rollout->current.version.number
                                                                    : 0};
     snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
-    weft_wire_put_notice(&out, &notice);
-    if (weft_rollout_send(&rollout->joining, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
+    if (weft_control_notice(&rollout->joining.control, WEFT_MESSAGE_FAULT, &notice) == WEFT_OK)
         weft_control_flush(&rollout->joining.control);
     rollout->joining.faults++;
     rollout->joining.retries = rollout->joining.faults;

@@ -6,12 +6,9 @@
 
 static weft_status send_want(weft_rollout *rollout)
 {
-    uint8_t body[8];
-    weft_out out = {body, sizeof body, 0, false};
     if (!rollout->wishing.open || rollout->joining.state != WEFT_JOIN_JOINED)
         return WEFT_OK;
-    weft_wire_put_word(&out, rollout->wishing.number);
-    return weft_rollout_send(&rollout->joining, WEFT_MESSAGE_WANT, &out);
+    return weft_control_word(&rollout->joining.control, WEFT_MESSAGE_WANT, rollout->wishing.number);
 }
 
 static weft_status check_named(const weft_wishing *wishing, const char *call)

@@ -224,13 +224,10 @@ static void give_back(weft_trainer *trainer)
 
 static void say_goodbye(weft_peer_table *peers, const weft_newest *newest)
 {
-    uint8_t body[64];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.status = WEFT_OK, .version = newest->version.number, .text = "the trainer closes"};
-    weft_wire_put_notice(&out, &notice);
+    const weft_wire_notice notice = {.version = newest->version.number, .text = "the trainer closes"};
     for (uint32_t i = 0; i < peers->count; i++)
         if (weft_peer_connected(&peers->list[i]) && peers->list[i].connection.greeted)
-            weft_control_send(&peers->list[i].connection.control, WEFT_MESSAGE_BYE, out.data, out.used);
+            weft_control_notice(&peers->list[i].connection.control, WEFT_MESSAGE_BYE, &notice);
 }
 
 static bool flush_all(weft_peer_table *peers)

@@ -86,6 +86,22 @@ weft_status weft_control_send(weft_control *control, weft_message type, const ui
     return WEFT_OK;
 }
 
+weft_status weft_control_notice(weft_control *control, weft_message type, const weft_wire_notice *notice)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_notice(&out, notice);
+    return weft_control_send(control, type, out.data, out.used);
+}
+
+weft_status weft_control_word(weft_control *control, weft_message type, uint64_t word)
+{
+    uint8_t body[8];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_word(&out, word);
+    return weft_control_send(control, type, out.data, out.used);
+}
+
 weft_status weft_control_send_long(weft_control *control, weft_message type, const uint8_t *body, uint64_t length)
 {
     weft_status status = weft_control_send(control, type, NULL, 0);

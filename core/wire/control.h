@@ -88,6 +88,9 @@ void weft_control_tell_mode(weft_control *control, const char *text);
 /* ---- control.c: messages */
 /* Queues a message. Errors: WEFT_E_PEER_LOST (closed, or the peer has not read for too long). */
 weft_status weft_control_send(weft_control *control, weft_message type, const uint8_t *body, uint64_t length);
+/* Queues a message whose body is a notice, or a word. */
+weft_status weft_control_notice(weft_control *control, weft_message type, const weft_wire_notice *notice);
+weft_status weft_control_word(weft_control *control, weft_message type, uint64_t word);
 /* Queues a LAYOUT message whose body is lent until the connection is closed. */
 weft_status weft_control_send_long(weft_control *control, weft_message type, const uint8_t *body, uint64_t length);
 bool weft_control_wants_write(const weft_control *control);
