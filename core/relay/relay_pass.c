@@ -9,11 +9,6 @@
 
 #define POLL_BATCH 64
 
-static bool same(const weft_version *a, const weft_version *b)
-{
-    return a->run == b->run && a->number == b->number && a->root == b->root;
-}
-
 /* ---- the relay's own stream */
 
 /* From the passing of HELLO on: WELCOME comes by another connection than FOLLOW, and may come later. */
@@ -39,7 +34,7 @@ void weft_relay_unfollow(weft_relay *relay, const weft_version *target)
 {
     for (uint32_t i = 0; i < relay->child_count; i++)
         for (uint32_t at = 0; at < WEFT_CHILD_FOLLOWS; at++)
-            if (same(&relay->children[i].follows[at], target))
+            if (weft_version_same(&relay->children[i].follows[at], target))
                 relay->children[i].follows[at] = (weft_version){0, 0, 0};
 }
 
@@ -47,7 +42,7 @@ static bool follows(const weft_child *child, const weft_version *target)
 {
     bool found = false;
     for (uint32_t i = 0; i < WEFT_CHILD_FOLLOWS; i++)
-        found = found || same(&child->follows[i], target);
+        found = found || weft_version_same(&child->follows[i], target);
     return found && is_known(child);
 }
 
@@ -154,7 +149,7 @@ static place place_of(const weft_arriving *arriving, const weft_version *target)
         const weft_wire_update *update = &arriving->queue[i].header;
         if (update->snapshot)
             return PLACE_SNAPSHOT;
-        if (same(&update->target, target))
+        if (weft_version_same(&update->target, target))
             return PLACE_UPDATE;
     }
     return PLACE_UNKNOWN;

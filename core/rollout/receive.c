@@ -188,19 +188,14 @@ static weft_status copy_attachment(weft_arriving *arriving, weft_joining *joinin
     return WEFT_OK;
 }
 
-static bool same_version(const weft_version *a, const weft_version *b)
-{
-    return a->run == b->run && a->number == b->number && a->root == b->root;
-}
-
 /* Checks that a bucket belongs to the first queued update, or to a snapshot: tiles without a base, or deltas after
  * them. WEFT_AGAIN: the bucket is the next update's, and the trailer of the first is still on its way. */
 static weft_status check_place(weft_arriving *arriving, weft_joining *joining, const weft_wire_bucket *header)
 {
     const weft_wire_update *update = &arriving->queue[0].header;
-    bool right = update->snapshot
-                     ? header->target.run == joining->welcome.run
-                     : same_version(&header->base, &update->base) && same_version(&header->target, &update->target);
+    bool right = update->snapshot ? header->target.run == joining->welcome.run
+                                  : weft_version_same(&header->base, &update->base) &&
+                                        weft_version_same(&header->target, &update->target);
     if (!right && !arriving->queue[0].has_trailer)
         return WEFT_AGAIN;
     if (right && header->kind == WEFT_BUCKET_FRAMES)

@@ -64,6 +64,11 @@ typedef enum weft_message {
 
 const char *weft_message_name(uint32_t type);
 
+static inline bool weft_version_same(const weft_version *a, const weft_version *b)
+{
+    return a->run == b->run && a->number == b->number && a->root == b->root;
+}
+
 /* A port beside the first: its fabric address and, in HELLO, the slots as they are registered for it. */
 typedef struct weft_wire_port {
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
