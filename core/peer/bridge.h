@@ -145,8 +145,6 @@ weft_status weft_bridge_tighten(weft_bridge *bridge, weft_update *update);
 /* Appends a frame. Errors: WEFT_E_BUDGET, because the share is used up. */
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
                                uint32_t bytes);
-/* ---- repair.c: on the thread, without the lock */
-weft_status weft_repair_make(weft_bridge *bridge, weft_update *update, const weft_wire_repair *repair);
 
 /* Enters the lock. Returns false, without the lock, if the work is broken off. */
 bool weft_bridge_enter(weft_bridge *bridge);

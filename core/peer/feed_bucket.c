@@ -41,13 +41,12 @@ void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_versi
 
 void weft_stream_count(weft_feed *feed, const weft_posting *posting)
 {
-    weft_feed *stream = feed;
     const weft_wire_bucket *header = &posting->bucket.header;
-    stream->buckets++;
-    stream->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
-    stream->frames += header->frames;
+    feed->buckets++;
+    feed->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
+    feed->frames += header->frames;
     if (header->kind == WEFT_BUCKET_FRAMES)
-        stream->frame_bytes += header->payload_bytes;
+        feed->frame_bytes += header->payload_bytes;
 }
 
 /* Returns true if peers that have waited longer take all that is free. Otherwise a peer that gives a slab back could

@@ -24,13 +24,12 @@ static bool leads(const weft_peer_table *peers, const weft_peer *peer)
 
 bool weft_eager_may(const weft_eager *eager, const weft_peer_table *peers, const weft_peer *peer)
 {
-    const weft_eager *early = eager;
-    if (!early->update || peer->following.parent) /* a peer that comes through a relay follows, or waits for the seal */
+    if (!eager->update || peer->following.parent) /* a peer that comes through a relay follows, or waits for the seal */
         return false;
     const double share = weft_peer_view_share(peer->view, peer->session);
     bool room = true;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        room = room && share * (double)early->staged[level] <= (double)peer->claim.hello.staging_bytes;
+        room = room && share * (double)eager->staged[level] <= (double)peer->claim.hello.staging_bytes;
     return room && leads(peers, peer);
 }
 
@@ -46,7 +45,6 @@ bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
 
 bool weft_eager_waits(const weft_eager *eager, const weft_feed *feed)
 {
-    const weft_feed *stream = feed;
-    bool takes = stream->kind == WEFT_FEED_UPDATE || stream->kind == WEFT_FEED_FOLLOWING;
-    return eager->update && takes && stream->order == eager->update->order;
+    bool takes = feed->kind == WEFT_FEED_UPDATE || feed->kind == WEFT_FEED_FOLLOWING;
+    return eager->update && takes && feed->order == eager->update->order;
 }

@@ -242,12 +242,11 @@ static bool catches_up(weft_publisher *publisher, const weft_tiles *tiles, uint6
 
 static void ask(weft_bridge *bridge, weft_feed *feed, const weft_standing *standing)
 {
-    weft_feed *stream = feed;
-    const weft_tiles *tiles = &stream->tiles;
-    stream->made = weft_bridge_catch_up(bridge, tiles->from, tiles->caught_unit ? tiles->caught : 0, tiles->caught_unit,
-                                        standing->limits);
-    if (stream->made)
-        stream->made_turn = stream->made->turn;
+    const weft_tiles *tiles = &feed->tiles;
+    feed->made = weft_bridge_catch_up(bridge, tiles->from, tiles->caught_unit ? tiles->caught : 0, tiles->caught_unit,
+                                      standing->limits);
+    if (feed->made)
+        feed->made_turn = feed->made->turn;
 }
 
 /* Takes the catch-up that was made as the feed's update. */

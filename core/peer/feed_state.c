@@ -5,11 +5,10 @@
 
 void weft_feed_end(weft_feed *feed)
 {
-    weft_feed *stream = feed;
-    if (stream->update)
-        stream->update->readers--;
-    weft_blob_drop(stream->attachment);
-    memset(stream, 0, sizeof *stream);
+    if (feed->update)
+        feed->update->readers--;
+    weft_blob_drop(feed->attachment);
+    memset(feed, 0, sizeof *feed);
 }
 
 bool weft_feed_drops(const weft_receipts *receipts)
@@ -19,6 +18,5 @@ bool weft_feed_drops(const weft_receipts *receipts)
 
 bool weft_feed_stands_at(const weft_feed *feed, const weft_standing *standing, uint64_t order)
 {
-    const weft_feed *stream = feed;
-    return stream->kind == WEFT_FEED_NONE && standing->sent_order == order;
+    return feed->kind == WEFT_FEED_NONE && standing->sent_order == order;
 }

@@ -21,35 +21,27 @@
 #include "wire/greeting.h"
 #include "wire/voucher.h"
 
-static weft_status refuse(weft_status status, const char *format, const char *name, const char *detail)
-{
-    return weft_fail(status, format, name, detail);
-}
-
 static weft_status check_hello(const weft_layout *layout, const weft_slabs *slabs, const weft_wire_hello *hello,
                                const weft_site_peer *site)
 {
-    char text[224];
+    const bool direct = hello->hops == 0; /* else the provider is the relay's */
     if (memcmp(hello->layout, layout->hash, sizeof layout->hash) != 0)
-        return refuse(WEFT_E_LAYOUT, "%s has another layout: %s", hello->name, hello->differs);
-    bool direct = hello->hops == 0; /* else the provider is the relay's */
-    if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0) {
-        snprintf(text, sizeof text, "%s, the trainer's site file names %s for it; write the same at both ends",
-                 hello->provider, site->provider);
-        return refuse(WEFT_E_REFUSED, "%s comes by provider %s", hello->name, text);
-    }
-    if (hello->slot_payload < layout->largest_frame) {
-        snprintf(text, sizeof text, "%llu bytes, the layout's largest frame is %u; raise bucket_max",
-                 (unsigned long long)hello->slot_payload, layout->largest_frame);
-        return refuse(WEFT_E_REFUSED, "%s: its slots hold %s", hello->name, text);
-    }
+        return weft_fail(WEFT_E_LAYOUT, "%s has another layout: %s", hello->name, hello->differs);
+    if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0)
+        return weft_fail(
+            WEFT_E_REFUSED,
+            "%s comes by provider %s, the trainer's site file names %s for it; write the same at both ends",
+            hello->name, hello->provider, site->provider);
+    if (hello->slot_payload < layout->largest_frame)
+        return weft_fail(WEFT_E_REFUSED,
+                         "%s: its slots hold %llu bytes, the layout's largest frame is %u; raise bucket_max",
+                         hello->name, (unsigned long long)hello->slot_payload, layout->largest_frame);
     if (!(hello->levels >> WEFT_LEVEL_FAST & 1) || !(hello->levels >> WEFT_LEVEL_FULL & 1))
-        return refuse(WEFT_E_PROTOCOL, "%s does not decode both fast and full frames%s", hello->name, "");
-    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < slabs->slab_bytes) {
-        snprintf(text, sizeof text, "%u bytes at a time: a bucket of %llu would have more than %u chunks",
-                 hello->chunk_bytes, (unsigned long long)slabs->slab_bytes, WEFT_CHUNKS_MAX);
-        return refuse(WEFT_E_PROTOCOL, "%s takes %s", hello->name, text);
-    }
+        return weft_fail(WEFT_E_PROTOCOL, "%s does not decode both fast and full frames", hello->name);
+    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < slabs->slab_bytes)
+        return weft_fail(WEFT_E_PROTOCOL,
+                         "%s takes %u bytes at a time: a bucket of %llu would have more than %u chunks", hello->name,
+                         hello->chunk_bytes, (unsigned long long)slabs->slab_bytes, WEFT_CHUNKS_MAX);
     return WEFT_OK;
 }
 

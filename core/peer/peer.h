@@ -9,7 +9,6 @@
 #include "peer/claim.h"
 #include "peer/feed.h"
 #include "peer/follow.h"
-#include "peer/greet.h"
 #include "peer/peer_level.h"
 #include "peer/peer_view.h"
 #include "peer/publisher.h"
@@ -61,6 +60,14 @@ struct weft_trainer {
     weft_log_limit comers; /* lines about those that said a HELLO of the site's, and are not joined */
     uint64_t told_ns;      /* when lines that were left out were last reported */
 };
+
+/* ---- greet.c: the handshake with a rollout that wants to join */
+/* Answers a HELLO: the guest joins, as the record `*greeted`, or is sent what it asks for. Errors: the guest is to be
+ * refused, for the last error's reason. */
+weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,
+                            weft_peer **greeted);
+/* Acts on DUCT of a guest: the guest's connection becomes that of the rail which DUCT names, and the guest is gone. */
+weft_status weft_peer_duct(weft_peer_table *peers, weft_peer *guest, const uint8_t *body, uint64_t length);
 
 /* ---- loss.c: the end of a connection */
 /* Ends the peer's connection and all operations on it; the record stays. `status` OK: an orderly goodbye. The peer

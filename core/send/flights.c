@@ -19,7 +19,7 @@ void weft_flight_release(weft_flights *flights, weft_flight *flight)
 bool weft_flight_is_whole(const weft_sender *sender, uint32_t slot)
 {
     return (!sender->posting.busy || slot != sender->posting.slot) &&
-           (!sender->flights.again_chunks || weft_parcel_of(&sender->flights, slot)->again == 0);
+           (!sender->flights.again_chunks || sender->flights.parcels[slot].again == 0);
 }
 
 void weft_flights_write_off(weft_flights *flights, uint32_t rail)

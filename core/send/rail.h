@@ -152,7 +152,6 @@ weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site, uint6
 /* Returns the bytes of that memory. */
 uint64_t weft_parcel_need(const weft_site *site, uint64_t slots);
 void weft_parcel_close(weft_buffers *buffers);
-weft_parcel *weft_parcel_of(const weft_flights *flights, uint32_t slot);
 /* Begins the parcel of a bucket that is about to be posted. */
 void weft_parcel_begin(weft_sender *sender, uint32_t slot);
 /* Notes that a chunk went by a rail. */

@@ -39,16 +39,11 @@ void weft_parcel_close(weft_buffers *buffers)
         weft_mem_unmap(buffers->parcels, buffers->parcels_bytes);
 }
 
-weft_parcel *weft_parcel_of(const weft_flights *flights, uint32_t slot)
-{
-    return &flights->parcels[slot];
-}
-
 void weft_parcel_begin(weft_sender *sender, uint32_t slot)
 {
     if (sender->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(&sender->flights, slot);
+    weft_parcel *parcel = &sender->flights.parcels[slot];
     parcel->extent_count = sender->posting.bucket.extent_count;
     memcpy(parcel->extents, sender->posting.bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
     parcel->chunks = parcel->again = 0;
@@ -58,7 +53,7 @@ void weft_parcel_note(weft_sender *sender, const weft_chunk *chunk, uint32_t rai
 {
     if (sender->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(&sender->flights, chunk->slot);
+    weft_parcel *parcel = &sender->flights.parcels[chunk->slot];
     if (chunk->number < parcel->chunks) {
         parcel->again--;
         sender->flights.again_chunks--;
@@ -86,7 +81,7 @@ weft_status weft_parcel_again(weft_sender *sender, uint32_t rail, const weft_wir
     *chunks = 0;
     for (uint32_t slot = 0; slot < sender->flights.slots; slot++) {
         weft_flight *flight = &sender->flights.list[slot];
-        weft_parcel *parcel = weft_parcel_of(&sender->flights, slot);
+        weft_parcel *parcel = &sender->flights.parcels[slot];
         bool whole = closed->whole[slot / 8] >> slot % 8 & 1;
         bool posted = flight->used && !(sender->posting.busy && slot == sender->posting.slot) && parcel->again == 0;
         if (whole && !posted)
@@ -123,7 +118,7 @@ weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_
 bool weft_parcel_next(const weft_sender *sender, weft_chunk *chunk)
 {
     for (uint32_t slot = 0; sender->flights.again_chunks > 0 && slot < sender->flights.slots; slot++) {
-        const weft_parcel *parcel = weft_parcel_of(&sender->flights, slot);
+        const weft_parcel *parcel = &sender->flights.parcels[slot];
         if (!sender->flights.list[slot].used || parcel->again == 0)
             continue;
         uint32_t number = 0;

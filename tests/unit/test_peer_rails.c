@@ -44,7 +44,8 @@ static void what_has_landed(void **state)
         weft_port *const port = rail(0)->port;
         rail(0)->port = rows[i].closed ? NULL : port;
         weft_wire_put_landed(&out, &landed);
-        if ((weft_rail_landed(&a->sender, out.data, out.used) == WEFT_OK) != rows[i].taken || rail(0)->landed != rows[i].landed)
+        if ((weft_rail_landed(&a->sender, out.data, out.used) == WEFT_OK) != rows[i].taken ||
+            rail(0)->landed != rows[i].landed)
             fail_msg("row %zu", i);
         rail(0)->port = port;
     }
@@ -97,7 +98,8 @@ static void what_was_asked_for(void **state)
         rail(0)->state = rows[i].before;
         rail(0)->turn = 1;
         rows[i].opened ? weft_wire_put_opened(&out, &opened) : weft_wire_put_closed(&out, &closed);
-        const weft_status status = (rows[i].opened ? weft_rail_opened : weft_rail_closed)(&a->sender, out.data, out.used);
+        const weft_status status =
+            (rows[i].opened ? weft_rail_opened : weft_rail_closed)(&a->sender, out.data, out.used);
         if ((status == WEFT_OK) != rows[i].taken || rail(0)->state != rows[i].after)
             fail_msg("row %zu", i);
     }
@@ -175,15 +177,16 @@ static void what_goes_again(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_wire_closed closed = {.whole = {rows[i].whole << 1}};
-        weft_parcel *parcel = weft_parcel_of(&a->sender.flights, 1);
+        weft_parcel *parcel = &a->sender.flights.parcels[1];
         uint32_t chunks = 9;
         *parcel = (weft_parcel){.chunks = 3, .rail = {0, 1, 0}};
         a->sender.flights.list[1] = (weft_flight){.used = rows[i].used, .receipted = rows[i].receipted, .slab = -1};
         a->sender.posting.busy = rows[i].posting;
         a->sender.posting.slot = 1;
         a->sender.flights.again_chunks = 0;
-        if ((weft_parcel_again(&a->sender, 0, &closed, &chunks) == WEFT_OK) != rows[i].taken || chunks != rows[i].chunks ||
-            parcel->again != rows[i].chunks || a->sender.flights.again_chunks != rows[i].chunks ||
+        if ((weft_parcel_again(&a->sender, 0, &closed, &chunks) == WEFT_OK) != rows[i].taken ||
+            chunks != rows[i].chunks || parcel->again != rows[i].chunks ||
+            a->sender.flights.again_chunks != rows[i].chunks ||
             a->sender.flights.list[1].resent != (rows[i].chunks > 0))
             fail_msg("row %zu", i);
     }
@@ -196,7 +199,7 @@ static void what_goes_again(void **state)
     a->sender.flights.list[1] = (weft_flight){.slab = -1};
     a->sender.flights.again_chunks = 0;
     a->sender.posting.busy = false;
-    weft_parcel_of(&a->sender.flights, 1)->again = 0;
+    a->sender.flights.parcels[1].again = 0;
 }
 
 /* ---- who fails, and for how long */
@@ -270,8 +273,8 @@ static void what_is_looked_after(void **state)
             a->sender.posting.chunk_bytes = rows[i].chunk;
         a->sender.rails.looking = rows[i].looking;
         a->sender.rails.looked_ns = s->now_ns - (rows[i].looking ? rows[i].since_ns : patience_ns());
-        if (weft_rail_check(&a->sender, s->now_ns, &waits) != rows[i].status ||
-            rail(0)->state != rows[i].after || (a->sender.rails.looked_ns == s->now_ns) != rows[i].looks ||
+        if (weft_rail_check(&a->sender, s->now_ns, &waits) != rows[i].status || rail(0)->state != rows[i].after ||
+            (a->sender.rails.looked_ns == s->now_ns) != rows[i].looks ||
             (rail(0)->state == WEFT_RAIL_COOLING && rail(0)->retry_ns <= s->now_ns))
             fail_msg("row %zu: %d", i, (int)rail(0)->state);
     }
@@ -314,7 +317,7 @@ static void which_rail_carries(void **state)
         a->sender.posting.bucket.extent_count = a->sender.posting.bucket.header.chunks = a->sender.posting.chunk = 1;
         a->sender.posting.busy = true;
         a->sender.posting.slot = 0;
-        weft_parcel_of(&a->sender.flights, 0)->chunks = 1;
+        a->sender.flights.parcels[0].chunks = 1;
         assert_int_equal(weft_feed_pump(publisher, a, s->now_ns, &waits), WEFT_OK);
         if (rail(0)->sent.writes - before[0] != !rows[i].goes || rail(1)->sent.writes - before[1] != rows[i].goes)
             fail_msg("row %zu", i);

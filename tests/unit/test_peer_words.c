@@ -116,7 +116,7 @@ static void what_is_received(void **state)
         const weft_estimate before = a->tuning.estimate;
         a->sender.posting.busy = rows[i].posting;
         a->sender.posting.slot = 1;
-        a->sender.flights.again_chunks = weft_parcel_of(&a->sender.flights, 1)->again = rows[i].again;
+        a->sender.flights.again_chunks = a->sender.flights.parcels[1].again = rows[i].again;
         a->sender.flights.list[1] = (weft_flight){.used = rows[i].used,
                                                   .receipted = rows[i].receipted,
                                                   .resent = rows[i].resent,
@@ -131,7 +131,7 @@ static void what_is_received(void **state)
             fail_msg("row %zu", i);
     }
     a->sender.flights.list[1] = (weft_flight){.slab = -1};
-    a->sender.flights.again_chunks = weft_parcel_of(&a->sender.flights, 1)->again = 0;
+    a->sender.flights.again_chunks = a->sender.flights.parcels[1].again = 0;
 }
 
 /* ---- HELLO */
