@@ -1,4 +1,9 @@
-/* loss.c - ends a peer's connection and everything on it; the record stays. */
+/* loss.c - ends a peer's connection and everything on it; the record stays.
+ *
+ * A loss takes effect at once, wherever it is decided, and no step reaps marked peers. Some who decide need the effect
+ * in their next line: eviction.c gives frames away that the peer read, and claim.c and the door give a newcomer the
+ * record. A mark for the others alone would be a second way, and a time in which a peer is neither joined nor lost.
+ * Each loop over the peers goes by index, so a loss inside of it does no harm. */
 #include <stdio.h>
 
 #include "base/status.h"
