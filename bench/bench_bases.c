@@ -5,18 +5,10 @@
  * with all of the peers; the calling thread's CPU time does not. */
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "rig.h"
 
 #define PUBLISHES 3
-
-static double cpu_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 typedef struct figures {
     double ms[BENCH_ROUNDS_MAX], cpu_ms[BENCH_ROUNDS_MAX], settle_ms[BENCH_ROUNDS_MAX];
@@ -26,9 +18,9 @@ typedef struct figures {
 static void publish_timed(bench_rig *rig, figures *into)
 {
     bench_rig_step(rig);
-    double cpu = cpu_ms();
+    double cpu = bench_thread_ms();
     into->ms[into->count] = bench_rig_publish_ms(rig, NULL);
-    into->cpu_ms[into->count++] = cpu_ms() - cpu;
+    into->cpu_ms[into->count++] = bench_thread_ms() - cpu;
 }
 
 static void run_way(bench_rig *rig, bool spread, figures *into)
@@ -37,12 +29,12 @@ static void run_way(bench_rig *rig, bool spread, figures *into)
     for (int i = 0; i < peers; i++) {
         if (spread || i == 0)
             for (int p = i; p < (spread ? i + 1 : peers); p++)
-                kill(rig->peers[p].child.pid, SIGSTOP);
+                kill(rig->peers[p].process.pid, SIGSTOP);
         bench_rig_step(rig);
         bench_rig_publish_ms(rig, NULL);
     }
     for (int i = 0; i < peers; i++)
-        kill(rig->peers[i].child.pid, SIGCONT);
+        kill(rig->peers[i].process.pid, SIGCONT);
     double begun = bench_now_ms();
     for (int i = 0; i < PUBLISHES; i++)
         publish_timed(rig, into);
@@ -52,14 +44,13 @@ static void run_way(bench_rig *rig, bool spread, figures *into)
 
 static void print(const char *bases, const bench_rig *rig, const figures *figures)
 {
-    weft_stats_info stats = {.size = sizeof stats};
-    bench_need(weft_stats(rig->trainer, &stats), "stats");
     printf("{\"what\": \"bases\", \"bases\": \"%s\", \"peers\": %d, \"publish_ms\": %.3f, \"cpu_ms\": %.3f, "
            "\"settle_ms\": "
            "%.1f, \"resident_bytes\": %llu, \"journal_bytes\": %llu}\n",
            bases, rig->options->peer_count, bench_median(figures->ms, figures->count),
            bench_median(figures->cpu_ms, figures->count), bench_median(figures->settle_ms, figures->rounds),
-           (unsigned long long)(bench_resident_bytes() - rig->resident_bytes), (unsigned long long)stats.journal_bytes);
+           (unsigned long long)(bench_resident_bytes() - rig->resident_bytes),
+           (unsigned long long)fleet_stats(rig->trainer).journal_bytes);
 }
 
 int main(int argc, char **argv)
@@ -77,7 +68,7 @@ int main(int argc, char **argv)
         options.peers[options.peer_count++] = names[i];
     }
     if (options.rounds * PUBLISHES > BENCH_ROUNDS_MAX)
-        bench_die("too many rounds");
+        fleet_fail("too many rounds");
     bench_rig_open(&rig, &options);
     bench_rig_join_all(&rig);
     for (int round = 0; round < options.rounds; round++) {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fleet.h"
+#include "bench.h"
 
 #define COLUMNS  4096u
 #define TRAINERS 4
@@ -33,29 +33,29 @@ static weft_layout *layout_of(uint64_t rows, uint64_t columns)
         snprintf(names[i], sizeof names[i], "columns.%llu", (unsigned long long)i);
         tensors[i] = (weft_tensor){names[i], WEFT_BF16, 2, shape};
     }
-    bench_need(weft_layout_create(tensors, COLUMNS / columns, &layout), "make a layout");
+    fleet_need(weft_layout_create(tensors, COLUMNS / columns, &layout), "make a layout");
     return layout;
 }
 
-static void trainer_open(trainer *t, const bench_options *options, const bench_model *model, uint64_t columns)
+static void trainer_open(trainer *t, const bench_options *options, uint16_t *weights, uint64_t rows, uint64_t columns)
 {
-    const uint64_t rows = model->elements / COLUMNS;
+    char listen[64];
     weft_block blocks[COLUMNS / 256];
     for (uint64_t i = 0; i < COLUMNS / columns; i++)
         blocks[i] = (weft_block){.slice = {i, 0, rows, 0, columns},
-                                 .data = model->weights + i * columns,
-                                 .row = {{rows, COLUMNS * sizeof *model->weights}}};
+                                 .data = weights + i * columns,
+                                 .row = {{rows, COLUMNS * sizeof *weights}}};
     t->layout = layout_of(rows, columns);
     weft_site *site = bench_site(options, NULL, "5s");
-    bench_need(weft_trainer_open(site, t->layout, NULL, &t->session), "open a trainer");
+    t->session = fleet_trainer_open(site, t->layout, NULL, listen);
     weft_site_free(site);
-    bench_need(weft_bind_blocks(t->session, blocks, COLUMNS / columns, NULL, 0, 0), "bind a trainer");
+    fleet_need(weft_bind_blocks(t->session, blocks, COLUMNS / columns, NULL, 0, 0), "bind a trainer");
 }
 
 static void publish(trainer *t, int round)
 {
     weft_update_info info = {.size = sizeof info};
-    bench_need(weft_publish(t->session, (uint64_t)(round + 2), NULL, NULL, &info), "publish");
+    fleet_need(weft_publish(t->session, (uint64_t)(round + 2), NULL, NULL, &info), "publish");
     if (round < 0)
         return;
     t->ms[round] = info.diff_ms + info.encode_ms;
@@ -76,36 +76,39 @@ static void report(const trainer *t, int rounds, uint64_t bytes, const trainer *
 }
 
 /* Changes about one weight in `stride`, another set for each seed. */
-static void step(bench_model *model, uint32_t stride, uint64_t seed)
+static void step(uint16_t *weights, uint64_t elements, uint32_t stride, uint64_t seed)
 {
     uint64_t state = (seed + 1) * 0x9e3779b97f4a7c15u;
-    for (uint64_t i = bench_draw(&state) % stride; i < model->elements; i += 1 + bench_draw(&state) % (2 * stride - 1))
-        model->weights[i] ^= (uint16_t)(1u + (bench_draw(&state) & 1u));
+    for (uint64_t i = bench_draw(&state) % stride; i < elements; i += 1 + bench_draw(&state) % (2 * stride - 1))
+        weights[i] ^= (uint16_t)(1u + (bench_draw(&state) & 1u));
 }
 
 int main(int argc, char **argv)
 {
     static const char *const sets[] = {"session.progress=manual", "trainer.threads=1", "log.level=warn"};
     bench_options options = {.provider = "tcp", .mib = 256, .rounds = 15, .seconds = 1, .changed = 1.17};
-    bench_model model;
     trainer trainers[TRAINERS] = {0};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         options.sets[options.set_count++] = sets[i];
     bench_options_read(argc, argv, &options);
-    bench_model_open(&model, options.mib);
+    const uint64_t bytes = options.mib << 20, elements = bytes / 2;
+    uint16_t *weights = aligned_alloc(2u << 20, (bytes + (2u << 20) - 1) >> 21 << 21);
+    if (!weights)
+        fleet_fail("no memory for the weights");
+    bench_noise(weights, bytes);
     for (int at = 0; at < TRAINERS; at++)
-        trainer_open(&trainers[at], &options, &model, widths[at]);
+        trainer_open(&trainers[at], &options, weights, elements / COLUMNS, widths[at]);
     for (int round = -1; round < options.rounds; round++) { /* the first one touches memory, and is not counted */
-        step(&model, (uint32_t)(100 / options.changed), (uint64_t)round + 2);
+        step(weights, elements, (uint32_t)(100 / options.changed), (uint64_t)round + 2);
         for (int i = 0; i < TRAINERS; i++)
             publish(&trainers[(i + round + 1) % TRAINERS], round);
     }
     for (int at = 0; at < TRAINERS; at++)
-        report(&trainers[at], options.rounds, model.bytes, &trainers[0], at);
+        report(&trainers[at], options.rounds, bytes, &trainers[0], at);
     for (int at = 0; at < TRAINERS; at++) {
         weft_close(trainers[at].session);
         weft_layout_free(trainers[at].layout);
     }
-    bench_model_close(&model);
+    free(weights);
     return 0;
 }

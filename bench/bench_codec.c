@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "bench/codec/codec.h"
-#include "bench/fleet.h"
 
 static const char *const levels[] = {"tight", "fast", "pairs", "full"};
 #define LEVELS (sizeof levels / sizeof *levels)
@@ -31,7 +31,7 @@ static double share(double part, double all)
 static void print_planes(const weft_bench_pair *pair, const weft_bench_bytes *file)
 {
     uint64_t bits[WEFT_BENCH_PLANES];
-    bench_need(weft_bench_planes_count(file, pair->layout, bits), "planes");
+    fleet_need(weft_bench_planes_count(file, pair->layout, bits), "planes");
     printf(", \"plane_bits\": {");
     for (int plane = 0; plane < WEFT_BENCH_PLANES; plane++)
         printf("%s\"%s\": %llu", plane ? ", " : "", weft_bench_plane_name((weft_bench_plane)plane),
@@ -44,12 +44,12 @@ static void print_sizes(const weft_bench_pair *pair)
     weft_bench_bytes file;
     weft_update_info info;
     weft_apply_info made;
-    bench_need(weft_bench_bytes_open(&file, 2 * pair->bytes + (1u << 20)), "memory for an update");
+    fleet_need(weft_bench_bytes_open(&file, 2 * pair->bytes + (1u << 20)), "memory for an update");
     for (size_t level = 0; level < LEVELS; level++) {
         weft_update_header header;
-        bench_need(weft_bench_diff(pair, levels[level], 1, &file, &info), "diff");
-        bench_need(weft_bench_rewrite(pair, &file, 1, &made), "rewrite");
-        bench_need(weft_bench_describe(&file, &header), "describe");
+        fleet_need(weft_bench_diff(pair, levels[level], 1, &file, &info), "diff");
+        fleet_need(weft_bench_rewrite(pair, &file, 1, &made), "rewrite");
+        fleet_need(weft_bench_describe(&file, &header), "describe");
         printf("{\"what\": \"level\", \"level\": \"%s\", \"bytes\": %llu, \"bits_per_change\": %.4f, \"of_dense\": "
                "%.5f, \"frames\": %llu",
                levels[level], (unsigned long long)header.bytes, share(8 * (double)header.bytes, (double)header.changed),
@@ -80,7 +80,7 @@ static double gb_s(const weft_bench_pair *pair, double ms)
 static void print_rivals(weft_bench_pair *pair, uint32_t rounds, uint64_t changed)
 {
     weft_bench_rival rivals[WEFT_BENCH_RIVALS];
-    bench_need(weft_bench_rivals_run(pair, rounds, rivals), "other methods");
+    fleet_need(weft_bench_rivals_run(pair, rounds, rivals), "other methods");
     for (size_t i = 0; i < WEFT_BENCH_RIVALS; i++) {
         const weft_bench_rival *r = &rivals[i];
         if (r->skipped)
@@ -127,11 +127,11 @@ static void measure(const options *options, uint32_t number)
     weft_bench_pair pair;
     weft_bench_floor floor;
     if (options->old)
-        bench_need(weft_bench_pair_open(&pair, options->old, options->new), "models");
+        fleet_need(weft_bench_pair_open(&pair, options->old, options->new), "models");
     else
-        bench_need(weft_bench_pair_make(&pair, options->params, options->densities[number] / 100, 1), "models");
-    bench_need(weft_bench_floor_find(&pair, &floor), "floor");
-    bench_need(weft_bench_speed_run(&pair, &options->terms, &speed), "speed");
+        fleet_need(weft_bench_pair_make(&pair, options->params, options->densities[number] / 100, 1), "models");
+    fleet_need(weft_bench_floor_find(&pair, &floor), "floor");
+    fleet_need(weft_bench_speed_run(&pair, &options->terms, &speed), "speed");
     printf("{\"what\": \"weights\", \"weights\": \"%s\", \"elements\": %llu, \"changed\": %llu, \"dense_bytes\": %llu, "
            "\"rounds\": %u, \"waited\": %.4f}\n",
            pair.name, (unsigned long long)floor.elements, (unsigned long long)floor.changed,
@@ -152,7 +152,7 @@ static uint32_t list_read(const char *text, double least, double most, double *v
     for (char *end = NULL;; text = end + 1) {
         double value = strtod(text, &end);
         if (end == text || (*end && *end != ',') || !(value >= least && value <= most) || count == capacity)
-            bench_die("a list has no number, one that is out of range, or too many");
+            fleet_fail("a list has no number, one that is out of range, or too many");
         values[count++] = value;
         if (!*end)
             return count;
@@ -180,7 +180,7 @@ static void option_read(options *options, int option, const char *value)
         options->terms.rounds = (uint32_t)one;
         break;
     default:
-        bench_die("bench_codec [--params M] [--density LIST] [--threads LIST] [--rounds N] [OLD NEW]");
+        fleet_fail("bench_codec [--params M] [--density LIST] [--threads LIST] [--rounds N] [OLD NEW]");
     }
 }
 
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;)
         option_read(&options, option, optarg);
     if (argc - optind != 0 && argc - optind != 2)
-        bench_die("two models, or none: then models are made up");
+        fleet_fail("two models, or none: then models are made up");
     if (optind < argc) {
         options.old = argv[optind];
         options.new = argv[optind + 1];

@@ -9,14 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet.h"
-#include "model/synth.h"
+#include "rig.h"
 
-#define LISTS_MAX   16
-#define LEVELS      5
-#define WARM        3
-#define DEADLINE_MS 120000
-#define SEED        7
+#define LISTS_MAX 16
+#define LEVELS    5
+#define WARM      3
 
 static const char *const levels[LEVELS] = {"pairs", "fast", "tight", "full", "auto"};
 
@@ -33,105 +30,37 @@ typedef struct cell {
     char level[LISTS_MAX][8]; /* that was taken */
 } cell;
 
-static weft_model *open_model(const plan *plan)
+static double publish(bench_rig *rig)
 {
-    weft_model *model;
-    bench_need(weft_synth_model(plan->options.mib << 19, SEED, &model), "make a model");
-    return model;
-}
-
-static void run_rollout(int in, int out, const void *user)
-{
-    const plan *plan = user;
-    char listen[64];
-    uint64_t count;
-    weft_session *rollout;
-    (void)out;
-    if (!bench_receive(in, listen, sizeof listen))
-        return;
-    if (plan->options.peer_count)
-        bench_netns_enter(plan->options.peers[0]);
-    weft_model *model = open_model(plan);
-    weft_site *site = bench_site(&plan->options, listen, "60s");
-    const weft_options options = {.size = sizeof options, .tells_away = 1}; /* its end is this rollout's */
-    bench_need(weft_rollout_open(site, "a", weft_model_layout(model), &options, &rollout), "open a rollout");
-    const weft_piece *pieces = weft_model_pieces(model, &count);
-    bench_need(weft_bind(rollout, pieces, count, NULL, 0, 0), "bind a rollout");
-    for (;;) {
-        weft_staged_info staged = {.size = sizeof staged};
-        weft_status status = weft_staged(rollout, DEADLINE_MS, &staged);
-        if (status == WEFT_E_PEER_LOST || status == WEFT_E_UNREACHABLE)
-            return;
-        if (status == WEFT_OK)
-            weft_commit(rollout, staged.target.number, NULL, 0, NULL);
-    }
-}
-
-static double publish(weft_session *trainer, weft_model *model, double percent, uint64_t version)
-{
-    static const char *const names[] = {"a"};
-    bench_need(weft_synth_step(model, percent / 100, SEED + version, NULL), "a step");
+    bench_rig_step(rig);
     bench_sleep_ms(20);
     double begun = bench_now_ms();
-    bench_need(weft_publish(trainer, version, NULL, NULL, NULL), "publish");
-    bench_need(weft_wait(trainer, version, names, 1, DEADLINE_MS), "wait for the rollout");
+    bench_rig_publish_ms(rig, NULL);
+    bench_rig_wait(rig, 1);
     return bench_now_ms() - begun;
 }
 
-static void measure(const plan *plan, weft_session *trainer, weft_model *model, cell *cell)
-{
-    uint64_t version = 0;
-    for (int d = 0; d < plan->density_count; d++) {
-        double ms[BENCH_ROUNDS_MAX];
-        weft_peer_info info = {.size = sizeof info};
-        size_t count;
-        for (int i = 0; i < WARM; i++)
-            publish(trainer, model, plan->densities[d], ++version);
-        for (int i = 0; i < plan->options.rounds; i++)
-            ms[i] = publish(trainer, model, plan->densities[d], ++version);
-        cell->ms[d] = bench_median(ms, plan->options.rounds);
-        bench_need(weft_peers(trainer, &info, 1, &count), "peers");
-        snprintf(cell->level[d], sizeof cell->level[d], "%s", info.level);
-    }
-}
-
-static void run_trainer(int in, int out, const void *user)
-{
-    const plan *plan = user;
-    cell cell = {{0}, {{0}}};
-    uint64_t count;
-    weft_session *trainer;
-    weft_stats_info stats = {.size = sizeof stats};
-    weft_model *model = open_model(plan);
-    weft_site *site = bench_site(&plan->options, NULL, "60s");
-    (void)in;
-    bench_need(weft_trainer_open(site, weft_model_layout(model), NULL, &trainer), "open the trainer");
-    const weft_piece *pieces = weft_model_pieces(model, &count);
-    bench_need(weft_bind(trainer, pieces, count, NULL, 0, 0), "bind the trainer");
-    bench_need(weft_stats(trainer, &stats), "stats");
-    bench_send(out, stats.listen, sizeof stats.listen);
-    measure(plan, trainer, model, &cell);
-    bench_send(out, &cell, sizeof cell);
-    weft_close(trainer);
-}
-
-/* Both ends are processes: this one has no threads, and forks again for the next cell. */
 static cell run_cell(plan *plan, const char *rate, const char *level)
 {
-    bench_child rollout, trainer;
-    cell cell;
-    char listen[64];
+    cell cell = {{0}, {{0}}};
+    bench_rig rig;
     snprintf(plan->rate, sizeof plan->rate, "peers.rate_limit=%s", rate);
     snprintf(plan->level, sizeof plan->level, "peers.level=%s", level);
-    bench_child_open(&rollout, run_rollout, plan);
-    bench_child_open(&trainer, run_trainer, plan);
-    if (!bench_receive(trainer.from, listen, sizeof listen))
-        bench_die("the trainer is gone");
-    bench_send(rollout.to, listen, sizeof listen);
-    if (!bench_receive(trainer.from, &cell, sizeof cell))
-        bench_die("the trainer is gone");
-    bench_child_close(&trainer);
-    bench_child_close(&rollout);
+    bench_rig_open(&rig, &plan->options);
+    bench_rig_join_all(&rig);
+    for (int d = 0; d < plan->density_count; d++) {
+        double ms[BENCH_ROUNDS_MAX];
+        weft_peer_info info;
+        plan->options.changed = plan->densities[d];
+        for (int i = 0; i < WARM; i++)
+            publish(&rig);
+        for (int i = 0; i < plan->options.rounds; i++)
+            ms[i] = publish(&rig);
+        cell.ms[d] = bench_median(ms, plan->options.rounds);
+        if (fleet_find(rig.trainer, rig.names[0], &info))
+            snprintf(cell.level[d], sizeof cell.level[d], "%s", info.level);
+    }
+    bench_rig_close(&rig);
     return cell;
 }
 
@@ -165,7 +94,7 @@ static int read_numbers(const char *text, double *list)
     for (char *end; *text && count < LISTS_MAX; text = *end == ',' ? end + 1 : end) {
         list[count++] = strtod(text, &end);
         if (end == text || list[count - 1] <= 0 || list[count - 1] > 100)
-            bench_die("--densities are percents, as 0.1,1,5");
+            fleet_fail("--densities are percents, as 0.1,1,5");
     }
     return count;
 }
@@ -193,7 +122,7 @@ static void read_plan(int argc, char **argv, plan *plan)
     plan->rate_count = read_rates(rates, plan->rates);
     plan->density_count = read_numbers(densities, plan->densities);
     if (plan->options.set_count + 2 > BENCH_SETS_MAX)
-        bench_die("too many --set");
+        fleet_fail("too many --set");
     plan->options.sets[plan->options.set_count++] = plan->rate;
     plan->options.sets[plan->options.set_count++] = plan->level;
 }

@@ -4,74 +4,36 @@
  * weft_staged, as `weft rollout` does. */
 #include <stdio.h>
 
-#include "fleet.h"
+#include "rig.h"
 
 #define SETTLE_MS 500 /* after the join: adaptive sleeps are long by then */
 
-typedef struct order {
-    char listen[64];
-} order;
-
-static double cpu_ms(void)
+static double share_of(bench_cpu cpu, double ms)
 {
-    bench_cpu cpu = bench_cpu_now();
-    return cpu.user_ms + cpu.kernel_ms;
+    return 100 * (cpu.user_ms + cpu.kernel_ms) / ms;
 }
 
-static void run_rollout(int in, int out, const void *user)
+static void measure(bench_options *options)
 {
-    const bench_options *options = user;
-    bench_model model;
-    order order;
-    weft_session *rollout;
-    weft_staged_info staged = {.size = sizeof staged};
-    bench_model_open(&model, options->mib);
-    if (!bench_receive(in, &order, sizeof order))
-        return;
-    weft_site *site = bench_site(options, order.listen, "5s");
-    bench_need(weft_rollout_open(site, "a", model.layout, NULL, &rollout), "open the rollout");
-    bench_need(weft_bind(rollout, model.pieces, model.count, NULL, 0, 0), "bind the rollout");
-    weft_staged(rollout, SETTLE_MS, &staged);
-    double begun_ms = bench_now_ms(), begun_cpu_ms = cpu_ms();
-    double end_ms = begun_ms + options->seconds * 1e3;
-    for (double left; (left = end_ms - bench_now_ms()) > 0;)
-        if (weft_staged(rollout, (uint32_t)left + 1, &staged) != WEFT_AGAIN)
-            bench_die("something came while idle");
-    double share = (cpu_ms() - begun_cpu_ms) / (bench_now_ms() - begun_ms);
-    bench_send(out, &share, sizeof share);
-    weft_close(rollout);
-    weft_site_free(site);
-}
-
-static void measure(const bench_options *options)
-{
-    static const char *const names[] = {"a"};
-    bench_model model;
-    bench_child child;
-    order order;
-    double share;
-    bench_child_open(&child, run_rollout, options);
-    bench_model_open(&model, options->mib);
-    weft_session *trainer = bench_trainer_open(options, "5s", &model, order.listen);
-    bench_send(child.to, &order, sizeof order);
-    bench_need(weft_wait(trainer, 0, names, 1, 30000), "wait for the rollout");
-    bench_sleep_ms(SETTLE_MS);
-    double begun_ms = bench_now_ms(), begun_cpu_ms = cpu_ms();
+    bench_rig rig;
+    bench_rig_open(&rig, options);
+    bench_rig_join_all(&rig);
+    bench_peer_do(&rig.peers[0], BENCH_IDLE, NULL, SETTLE_MS);
+    bench_peer_tell(&rig.peers[0], BENCH_IDLE, NULL, (uint64_t)options->seconds * 1000);
+    const double begun = bench_now_ms();
+    const bench_cpu before = bench_cpu_now();
     bench_sleep_ms(options->seconds * 1e3 - SETTLE_MS);
-    double own = (cpu_ms() - begun_cpu_ms) / (bench_now_ms() - begun_ms);
-    if (!bench_receive(child.from, &share, sizeof share))
-        bench_die("the rollout failed");
+    const double own = share_of(bench_cpu_since(before), bench_now_ms() - begun);
+    const bench_report report = bench_peer_answer(&rig.peers[0]);
     printf("idle, provider %-7s over %d s: trainer %.2f %%, rollout %.2f %% of a core (promise: under 1 %%)\n",
-           options->provider, options->seconds, 100 * own, 100 * share);
-    weft_close(trainer);
-    bench_child_close(&child);
-    bench_model_close(&model);
+           options->provider, options->seconds, own, share_of(report.cpu, report.ms));
+    bench_rig_close(&rig);
 }
 
 int main(int argc, char **argv)
 {
     static const char *const all[] = {"tcp", "tcp-rxm", "shm"};
-    bench_options options = {.mib = 16, .rounds = 1, .seconds = 10};
+    bench_options options = {.mib = 16, .rounds = 1, .seconds = 10, .heartbeat = "5s"};
     bench_options_read(argc, argv, &options);
     if (options.provider) {
         measure(&options);

@@ -12,19 +12,12 @@ static uint64_t size_of(const weft_site *site, const char *peer, const char *key
 {
     char text[64];
     char *end;
-    bench_need(weft_site_get(site, peer, key, text, sizeof text), key);
+    fleet_need(weft_site_get(site, peer, key, text, sizeof text), key);
     uint64_t number = strtoull(text, &end, 10);
     return strcmp(end, "KiB") == 0   ? number << 10
            : strcmp(end, "MiB") == 0 ? number << 20
            : strcmp(end, "GiB") == 0 ? number << 30
                                      : number;
-}
-
-static uint64_t allocations(bench_rig *rig)
-{
-    weft_stats_info stats = {.size = sizeof stats};
-    bench_need(weft_stats(rig->trainer, &stats), "stats");
-    return stats.allocations;
 }
 
 static void publish(bench_rig *rig, int count)
@@ -40,7 +33,6 @@ int main(int argc, char **argv)
 {
     bench_rig rig;
     bench_options options = {.provider = "tcp", .mib = 256, .rounds = 10, .seconds = 1, .changed = 1.17};
-    weft_stats_info stats = {.size = sizeof stats};
     options.sets[options.set_count++] = "trainer.journal=256MiB"; /* the bars are bounds by what the site says */
     options.sets[options.set_count++] = "peers.staging=256MiB";
     options.sets[options.set_count++] = "peers.bucket_max=4MiB";
@@ -48,14 +40,14 @@ int main(int argc, char **argv)
     bench_rig_open(&rig, &options);
     weft_site *site = bench_site(&options, NULL, "60s");
     const char *peer = rig.names[0];
-    bench_report before = bench_peer_ask(&rig.peers[0]);
+    bench_report before = bench_peer_do(&rig.peers[0], BENCH_ASK, NULL, 0);
     bench_rig_join_all(&rig);
     publish(&rig, 2);
-    uint64_t own = allocations(&rig);
-    bench_report first = bench_peer_ask(&rig.peers[0]);
+    uint64_t own = fleet_stats(rig.trainer).allocations;
+    bench_report first = bench_peer_do(&rig.peers[0], BENCH_ASK, NULL, 0);
     publish(&rig, options.rounds);
-    bench_report after = bench_peer_ask(&rig.peers[0]);
-    bench_need(weft_stats(rig.trainer, &stats), "stats");
+    bench_report after = bench_peer_do(&rig.peers[0], BENCH_ASK, NULL, 0);
+    const weft_stats_info stats = fleet_stats(rig.trainer);
     printf("{\"what\": \"memory\", \"model_bytes\": %llu, \"trainer_bytes\": %llu, \"trainer_said_bytes\": %llu, "
            "\"journal_limit_bytes\": %llu, \"journal_bytes\": %llu, \"trainer_allocations\": %llu, ",
            (unsigned long long)weft_layout_bytes(weft_model_layout(rig.model)),

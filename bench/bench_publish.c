@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "rig.h"
 
@@ -21,15 +20,7 @@
 
 static pid_t silent_pid(const bench_rig *rig)
 {
-    return rig->peers[PEERS - 1].child.pid;
-}
-
-/* CPU time of the calling thread: what a publish costs whoever else wants the cores. */
-static double thread_cpu_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    return rig->peers[PEERS - 1].process.pid;
 }
 
 typedef struct figures {
@@ -44,9 +35,9 @@ static void publish(bench_rig *rig, int live, figures *into)
     int at = into->count++;
     bench_rig_step(rig);
     bench_sleep_ms(QUIET_MS);
-    double begun = bench_now_ms(), begun_cpu = thread_cpu_ms();
+    double begun = bench_now_ms(), begun_cpu = bench_thread_ms();
     into->publish_ms[at] = bench_rig_publish_ms(rig, NULL);
-    into->cpu_ms[at] = thread_cpu_ms() - begun_cpu;
+    into->cpu_ms[at] = bench_thread_ms() - begun_cpu;
     bench_rig_wait(rig, live);
     into->held_ms[at] = bench_now_ms() - begun;
 }
@@ -66,7 +57,7 @@ static double ratio(const double *with, const double *without, int count)
 static void run(const char *command)
 {
     if (system(command) != 0)
-        bench_die(command);
+        fleet_fail("%s failed", command);
 }
 
 /* The last peer says nothing more, or speaks again. */
@@ -135,7 +126,7 @@ static double time_loss(bench_rig *rig, bool killed)
             return bench_now_ms() - begun;
         bench_sleep_ms(0.1);
     }
-    bench_die("the loss of a peer was never reported");
+    fleet_fail("the loss of a peer was never reported");
 }
 
 static double measure_loss(bench_options *options, bool killed)

@@ -28,7 +28,7 @@ static double raw_ms(bench_rig *rig, int peer, uint64_t bytes)
 {
     uint64_t count;
     const void *data = weft_model_pieces(rig->model, &count)[0].data;
-    return bench_peer_raw_ms(&rig->peers[peer], rig->listen, data, bytes);
+    return bench_peer_raw(&rig->peers[peer], rig->listen, data, bytes).ms;
 }
 
 /* The link's rate when nothing but the link matters: a stream that is made longer until it takes a while. */
@@ -58,14 +58,6 @@ static uint64_t wire_bytes(void)
     return bytes;
 }
 
-/* Bytes of updates that the trainer sent so far, whatever is beneath: headers, frames, trailers. */
-static uint64_t sent_bytes(const bench_rig *rig)
-{
-    weft_stats_info stats = {.size = sizeof stats};
-    bench_need(weft_stats(rig->trainer, &stats), "stats");
-    return stats.bytes_sent;
-}
-
 /* A thread that waits for one peer. */
 typedef struct watcher {
     pthread_t thread;
@@ -85,7 +77,7 @@ static void *watch(void *argument)
            bench_now_ms() < work->begun + BENCH_DEADLINE_MS)
         bench_sleep_ms(POLL_MS);
     work->held_ms[watcher->peer] = bench_now_ms() - work->begun;
-    bench_need(status, "hold a version");
+    fleet_need(status, "hold a version");
     return NULL;
 }
 
@@ -99,30 +91,12 @@ static double publish(work *work, weft_update_info *info)
     for (int i = 0; i < count; i++) {
         watchers[i] = (watcher){.work = work, .peer = i};
         if (pthread_create(&watchers[i].thread, NULL, watch, &watchers[i]) != 0)
-            bench_die("no thread");
+            fleet_fail("no thread");
     }
     double ms = bench_rig_publish_ms(&work->rig, info);
     for (int i = 0; i < count; i++)
         pthread_join(watchers[i].thread, NULL);
     return ms;
-}
-
-static int peer_at(const work *work, const char *name)
-{
-    for (int i = 0; i < work->rig.options->peer_count; i++)
-        if (strcmp(work->rig.peers[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static void collect(work *work)
-{
-    weft_peer_info all[BENCH_PEERS_MAX] = {{.size = sizeof all[0]}};
-    size_t count = 0;
-    bench_need(weft_peers(work->rig.trainer, all, BENCH_PEERS_MAX, &count), "peers");
-    for (size_t i = 0; i < count && i < BENCH_PEERS_MAX; i++)
-        if (peer_at(work, all[i].name) >= 0)
-            work->infos[peer_at(work, all[i].name)] = all[i];
 }
 
 static void print_peer(const work *work, int at)
@@ -158,13 +132,14 @@ static void run_round(work *work, int round)
         work->raw_ms[i] = raw_ms(&work->rig, i, work->infos[i].update_bytes);
     bench_rig_step(&work->rig);
     bench_sleep_ms(SETTLE_MS);
-    uint64_t wire = wire_bytes(), sent = sent_bytes(&work->rig);
+    uint64_t wire = wire_bytes(), sent = fleet_stats(work->rig.trainer).bytes_sent;
     double publish_ms = publish(work, &info);
     wire = wire_bytes() - wire;
     bench_sleep_ms(SETTLE_MS);
-    collect(work);
+    for (int i = 0; i < work->rig.options->peer_count; i++)
+        fleet_find(work->rig.trainer, work->rig.peers[i].name, &work->infos[i]);
     if (round > 1)
-        print_round(work, round - 1, &info, publish_ms, wire, sent_bytes(&work->rig) - sent);
+        print_round(work, round - 1, &info, publish_ms, wire, fleet_stats(work->rig.trainer).bytes_sent - sent);
 }
 
 int main(int argc, char **argv)

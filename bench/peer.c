@@ -8,13 +8,13 @@
 
 #include "raw.h"
 
-#define SLICE_MS 5
+#define SLICE_MS    5
+#define DEADLINE_MS 30000
 
 typedef struct order {
-    char what; /* 'j'oin, 'l'eave, 'a'sk, 'c'onnect the raw stream, 'r'aw stream */
+    bench_order what;
     char listen[64];
-    uint16_t port;
-    uint64_t bytes;
+    uint64_t number;
 } order;
 
 typedef struct work {
@@ -25,6 +25,8 @@ typedef struct work {
     weft_session *session;
     int raw_fd;
     bench_report report;
+    double begun; /* of what is timed */
+    bench_cpu before;
 } work;
 
 uint64_t bench_resident_bytes(void)
@@ -55,15 +57,27 @@ static void own_pages(const weft_model *model)
     }
 }
 
-static void join(work *work, const char *listen)
+static void time_begin(work *work)
+{
+    work->before = bench_cpu_now();
+    work->begun = bench_now_ms();
+}
+
+static void time_end(work *work)
+{
+    work->report.ms = bench_now_ms() - work->begun;
+    work->report.cpu = bench_cpu_since(work->before);
+}
+
+static void join(work *work, const char *listen, uint32_t flags)
 {
     uint64_t count;
     const weft_piece *pieces = weft_model_pieces(work->model, &count);
     weft_site *site = bench_site(work->options, listen, bench_heartbeat(work->options));
-    bench_need(weft_rollout_open(site, work->name, weft_model_layout(work->model), NULL, &work->session),
+    fleet_need(weft_rollout_open(site, work->name, weft_model_layout(work->model), NULL, &work->session),
                "open a rollout");
     weft_site_free(site);
-    bench_need(weft_bind(work->session, pieces, count, NULL, 0, 0), "bind a rollout");
+    fleet_need(weft_bind(work->session, pieces, count, NULL, 0, flags), "bind a rollout");
     work->report = (bench_report){0};
 }
 
@@ -73,59 +87,105 @@ static void leave(work *work)
     work->session = NULL;
 }
 
+static void take_snapshot(work *work, const char *listen)
+{
+    uint64_t count;
+    weft_staged_info staged = {.size = sizeof staged};
+    const weft_piece *pieces = weft_model_pieces(work->model, &count);
+    for (uint64_t i = 0; i < count; i++)
+        memset(pieces[i].data, 0, weft_layout_tensor_bytes(weft_model_layout(work->model), pieces[i].tensor));
+    join(work, listen, WEFT_BIND_EMPTY);
+    fleet_need(weft_staged(work->session, DEADLINE_MS, &staged), "the offer");
+    time_begin(work);
+    fleet_need(weft_commit(work->session, staged.target.number, NULL, 0, &work->report.held), "commit");
+    time_end(work);
+    leave(work);
+}
+
+static void wait_idle(work *work, uint64_t ms)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    time_begin(work);
+    for (double left; (left = work->begun + (double)ms - bench_now_ms()) > 0;)
+        if (weft_staged(work->session, (uint32_t)left + 1, &staged) != WEFT_AGAIN)
+            fleet_fail("something came while idle");
+    time_end(work);
+}
+
 static void commit_what_comes(work *work)
 {
     weft_staged_info staged = {.size = sizeof staged};
     weft_status status = weft_staged(work->session, SLICE_MS, &staged);
     if (status == WEFT_AGAIN || status == WEFT_E_PEER_LOST)
         return;
-    bench_need(status, "wait for a version");
+    fleet_need(status, "wait for a version");
     if (weft_commit(work->session, staged.target.number, NULL, 0, &work->report.held) != WEFT_OK)
         return; /* it joins again */
     work->report.updates++;
     work->report.bytes += staged.bytes;
 }
 
-static void obey(work *work, const order *order, int out)
+static void connect_raw(work *work, const order *order)
 {
-    weft_stats_info stats = {.size = sizeof stats};
     char host[64];
     bench_host(order->listen, host);
-    work->report.ms = 0;
+    if (work->raw_fd >= 0)
+        close(work->raw_fd);
+    work->raw_fd = bench_raw_dial(host, (uint16_t)order->number);
+}
+
+static void take_raw(work *work, uint64_t bytes)
+{
+    time_begin(work);
+    bench_raw_take(work->raw_fd, bytes);
+    time_end(work);
+}
+
+static void obey(work *work, const order *order)
+{
     switch (order->what) {
-    case 'j':
-        join(work, order->listen);
-        break;
-    case 'l':
-        leave(work);
-        break;
-    case 'c':
-        work->raw_fd = bench_raw_dial(host, order->port);
-        break;
-    case 'r':
-        work->report.ms = bench_raw_take_ms(work->raw_fd, order->bytes);
-        break;
+    case BENCH_JOIN:
+        return join(work, order->listen, 0);
+    case BENCH_LEAVE:
+        return leave(work);
+    case BENCH_IDLE:
+        return wait_idle(work, order->number);
+    case BENCH_SNAPSHOT:
+        return take_snapshot(work, order->listen);
+    case BENCH_CONNECT:
+        return connect_raw(work, order);
+    case BENCH_RAW:
+        return take_raw(work, order->number);
+    case BENCH_ASK:
+        return;
     }
-    if (work->session && weft_stats(work->session, &stats) == WEFT_OK) {
+}
+
+static void report(work *work, int line)
+{
+    if (work->session) {
+        const weft_stats_info stats = fleet_stats(work->session);
         work->report.bound_bytes = stats.memory_bytes;
         work->report.allocations = stats.allocations;
     }
     work->report.resident_bytes = bench_resident_bytes();
-    bench_send(out, &work->report, sizeof work->report);
+    if (!fleet_line_put(line, &work->report, sizeof work->report))
+        exit(1);
 }
 
-static void run(int in, int out, const void *user)
+static int run(void *user, int line)
 {
     work work = *(const struct work *)user;
     order order;
     bench_netns_enter(work.place);
     own_pages(work.model);
     for (;;) {
-        struct pollfd orders = {in, POLLIN, 0};
+        struct pollfd orders = {line, POLLIN, 0};
         if (poll(&orders, 1, work.session ? 0 : -1) > 0) {
-            if (!bench_receive(in, &order, sizeof order))
-                return;
-            obey(&work, &order, out);
+            if (!fleet_line_get(line, &order, sizeof order))
+                return 0;
+            obey(&work, &order);
+            report(&work, line);
         }
         if (work.session)
             commit_what_comes(&work);
@@ -136,70 +196,60 @@ static void run(int in, int out, const void *user)
 
 void bench_peer_open(bench_peer *peer, const char *place, const bench_options *options, const weft_model *model)
 {
-    work work = {.options = options, .model = model, .place = place};
+    work work = {.options = options, .model = model, .place = place, .raw_fd = -1};
     snprintf(work.name, sizeof work.name, "%.*s", (int)strcspn(place, "@"), place);
     memcpy(peer->name, work.name, sizeof peer->name);
     peer->raw_fd = -1;
-    bench_child_open(&peer->child, run, &work);
+    const fleet_start start = {.name = peer->name, .talks = true, .body = run, .user = &work};
+    fleet_need(fleet_process_start(&peer->process, &start), "start a peer");
 }
 
 void bench_peer_close(bench_peer *peer)
 {
     if (peer->raw_fd >= 0)
         close(peer->raw_fd);
-    bench_child_close(&peer->child);
+    fleet_processes_end(&peer->process, 1, 0);
 }
 
-static void send_order(const bench_peer *peer, char what, const char *listen, uint16_t port, uint64_t bytes)
+void bench_peer_tell(const bench_peer *peer, bench_order what, const char *listen, uint64_t number)
 {
-    order order = {.what = what, .port = port, .bytes = bytes};
+    order order = {.what = what, .number = number};
     snprintf(order.listen, sizeof order.listen, "%s", listen ? listen : "");
-    bench_send(peer->child.to, &order, sizeof order);
+    if (!fleet_line_put(peer->process.line, &order, sizeof order))
+        fleet_fail("%s is gone", peer->name);
 }
 
-static bench_report answer(const bench_peer *peer)
+bench_report bench_peer_answer(const bench_peer *peer)
 {
     bench_report report;
-    if (!bench_receive(peer->child.from, &report, sizeof report))
-        bench_die("a rollout failed");
+    if (!fleet_line_get(peer->process.line, &report, sizeof report))
+        fleet_fail("%s failed", peer->name);
     return report;
 }
 
-bench_report bench_peer_join(const bench_peer *peer, const char *listen)
+bench_report bench_peer_do(const bench_peer *peer, bench_order what, const char *listen, uint64_t number)
 {
-    send_order(peer, 'j', listen, 0, 0);
-    return answer(peer);
+    bench_peer_tell(peer, what, listen, number);
+    return bench_peer_answer(peer);
 }
 
-bench_report bench_peer_leave(const bench_peer *peer)
-{
-    send_order(peer, 'l', NULL, 0, 0);
-    return answer(peer);
-}
-
-bench_report bench_peer_ask(const bench_peer *peer)
-{
-    send_order(peer, 'a', NULL, 0, 0);
-    return answer(peer);
-}
-
-static void connect_raw(bench_peer *peer, const char *listen)
+static void raw_open(bench_peer *peer, const char *listen)
 {
     char host[64];
     uint16_t port;
     bench_host(listen, host);
     int fd = bench_raw_listen(host, &port);
-    send_order(peer, 'c', listen, port, 0);
+    bench_peer_tell(peer, BENCH_CONNECT, listen, port);
     peer->raw_fd = bench_raw_accept(fd);
-    answer(peer);
+    bench_peer_answer(peer);
     close(fd);
 }
 
-double bench_peer_raw_ms(bench_peer *peer, const char *listen, const void *data, uint64_t bytes)
+bench_report bench_peer_raw(bench_peer *peer, const char *listen, const void *data, uint64_t bytes)
 {
     if (peer->raw_fd < 0)
-        connect_raw(peer, listen);
-    send_order(peer, 'r', listen, 0, bytes);
+        raw_open(peer, listen);
+    bench_peer_tell(peer, BENCH_RAW, listen, bytes);
     bench_raw_give(peer->raw_fd, data, bytes);
-    return answer(peer).ms;
+    return bench_peer_answer(peer);
 }

@@ -4,12 +4,24 @@
 #ifndef WEFT_BENCH_PEER_H
 #define WEFT_BENCH_PEER_H
 
-#include "fleet.h"
+#include "bench.h"
+#include "harness/process.h"
 #include "model/safetensors.h"
 
-/* A peer's answer to every order. */
+/* What a peer is told; it answers every order by a report. */
+typedef enum bench_order {
+    BENCH_JOIN, /* the trainer at `listen`, with what it holds */
+    BENCH_LEAVE,
+    BENCH_ASK,      /* a report and nothing else */
+    BENCH_IDLE,     /* waits for so many ms, in which nothing comes: the report has the time and the CPU */
+    BENCH_SNAPSHOT, /* joins with nothing, takes a snapshot, and leaves: the same of the call of weft_commit */
+    BENCH_CONNECT,  /* to a raw stream at a port of the host of `listen` */
+    BENCH_RAW       /* takes so many bytes by that: the same */
+} bench_order;
+
 typedef struct bench_report {
-    double ms;               /* of a raw stream */
+    double ms;
+    bench_cpu cpu;
     uint64_t updates;        /* committed since it joined */
     uint64_t bytes;          /* received for them */
     uint64_t resident_bytes; /* the process's own memory: anonymous pages and shared ones */
@@ -20,19 +32,19 @@ typedef struct bench_report {
 
 typedef struct bench_peer {
     char name[64];
-    bench_child child;
+    fleet_process process;
     int raw_fd; /* the trainer's end of the raw stream; -1: none */
 } bench_peer;
 
 void bench_peer_open(bench_peer *peer, const char *place, const bench_options *options, const weft_model *model);
 void bench_peer_close(bench_peer *peer);
 
-/* Joins the trainer at `listen` with what it holds, or leaves. */
-bench_report bench_peer_join(const bench_peer *peer, const char *listen);
-bench_report bench_peer_leave(const bench_peer *peer);
-bench_report bench_peer_ask(const bench_peer *peer);
-/* A raw stream of `bytes` over one connection, which is kept. */
-double bench_peer_raw_ms(bench_peer *peer, const char *listen, const void *data, uint64_t bytes);
+void bench_peer_tell(const bench_peer *peer, bench_order what, const char *listen, uint64_t number);
+bench_report bench_peer_answer(const bench_peer *peer);
+/* Both. */
+bench_report bench_peer_do(const bench_peer *peer, bench_order what, const char *listen, uint64_t number);
+/* Its report of a raw stream of `bytes` over one connection, which is kept. */
+bench_report bench_peer_raw(bench_peer *peer, const char *listen, const void *data, uint64_t bytes);
 
 static inline const char *bench_heartbeat(const bench_options *options)
 {

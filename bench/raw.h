@@ -11,7 +11,7 @@ int bench_raw_accept(int listen_fd);
 int bench_raw_dial(const char *host, uint16_t port);
 /* Waits for the other side's start and sends; `data` has at least 1 MiB, which is sent over and over. */
 void bench_raw_give(int fd, const void *data, uint64_t bytes);
-/* Says start and takes; from the start to the last byte. */
-double bench_raw_take_ms(int fd, uint64_t bytes);
+/* Says start and takes. */
+void bench_raw_take(int fd, uint64_t bytes);
 
 #endif

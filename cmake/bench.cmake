@@ -1,6 +1,6 @@
 # Measurements, not installed: one program for each bench/bench_*.c, on weft.h and the models of model/. Without WEFT_BENCH
-# only those are built that have tests. bench_codec, bench_fleet, bench_liar, bench_ranks, bench_stream and bench_views
-# reach below weft.h.
+# only those are built that have tests. bench_codec, bench_liar and bench_stream reach below weft.h, and those that run worlds know
+# their clock.
 file(GLOB programs CONFIGURE_DEPENDS bench/bench_*.c)
 file(GLOB shared CONFIGURE_DEPENDS bench/*.c)
 list(REMOVE_ITEM shared ${programs})
@@ -12,7 +12,7 @@ foreach(program ${programs})
     add_executable(${name} ${program} ${shared} $<TARGET_OBJECTS:weft_model>)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-    target_link_libraries(${name} PRIVATE weft_static weft_dep_jansson)
+    target_link_libraries(${name} PRIVATE weft_harness weft_static weft_dep_jansson)
 endforeach()
 foreach(name bench_codec bench_fleet bench_liar bench_ranks bench_stream bench_views)
     if(TARGET ${name})

@@ -16,7 +16,7 @@ broke() # broke TEXT...
 
 # ---- Every include once, as "FILE <x>" or "FILE "x"".
 includes=$(grep -rEoH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include(_next)?[[:space:]]*[<"][^>"]*[>"]' \
-    include core providers backends model tools bench 2>/dev/null | sed -E 's/:[[:space:]]*#[^<"]*/ /')
+    include core providers backends model harness tools bench 2>/dev/null | sed -E 's/:[[:space:]]*#[^<"]*/ /')
 
 # ---- The rooms of core, from the ground up: a file includes its own room and the rooms above its line, by "room/file.h".
 rooms='
@@ -84,7 +84,7 @@ check_outside()
     done < <(grep -E '^core/[^ ]* <' <<<"$includes" |
         grep -Ev "<($libc|xxhash\.h|zstd\.h|(iniparser/)?(iniparser|dictionary)\.h)>$" |
         grep -Ev '^core/(security/[^ ]* <(openssl/[a-z0-9]+|dlfcn)|store/curl\.[ch] <(curl/curl|dlfcn))\.h>$')
-    forbid_include '(core/([^s]|s[^e]|se[^c])|providers|backends|model|tools|bench)[^ ]*' '"security/(openssl|inside)\.h"' \
+    forbid_include '(core/([^s]|s[^e]|se[^c])|providers|backends|model|harness|tools|bench)[^ ]*' '"security/(openssl|inside)\.h"' \
         'only core/security knows OpenSSL'
     while read -r file include; do
         broke "$file includes $include: only providers/fabric*.c knows libfabric"
@@ -98,6 +98,8 @@ check_outside()
     forbid_include 'providers/' \
         '"(backends/|port/port_backend|(layout|codec|journal|encode|security|wire|session|bucket|send|update|store|peer|trainer|rollout|joint|relay|api)/)' \
         'a provider moves bytes and knows the leaves only'
+    forbid_include 'include/|core/|providers/|backends/|model/' '.harness/' 'the library and models know nothing of the harness'
+    forbid_include 'harness/' '"(tools|bench|tests)/' 'the harness knows none of its users'
     # tools/bench/fabric and tools/bench/gpu measure what lies beneath weft.h.
     forbid_include 'model/|tools/([^b]|be[^n]|bench/bench)' \
         '"(port|journal|encode|security|wire|session|bucket|send|update|store|peer|trainer|rollout|joint|relay|api)/' \

@@ -15,4 +15,4 @@ fabric tcp
 run processes 0 "$WEFT_BUILD/bench_fleet" --peers 3 --updates 2 --processes
 json processes "[l['peers'] for l in lines] == [1, 3] and all(l['fabric'] == 'tcp' for l in lines)"
 json processes "all(l['together_us'] > 0 and l['held_ms'] > 0 and l['alone_us'] == 0 for l in lines)"
-[ -z "$(find "$work" -maxdepth 1 -name 'weft-bench-*')" ] || fail "files are left behind"
+[ -z "$(find "$work" -maxdepth 1 -name 'weft-*')" ] || fail "files are left behind"
