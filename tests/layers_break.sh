@@ -21,7 +21,7 @@ expect() # expect PATTERN WHAT: of the run just made, which must have failed wit
 }
 
 mkdir "$work/tree"
-for room in include core providers backends model tools; do
+for room in include core providers backends model harness tools; do
     cp -r "$root/$room" "$work/tree/"
 done
 

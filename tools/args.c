@@ -78,6 +78,9 @@ static const arg_row rows[] = {
     {WEFT_OPTION_VERSION, "--version", "N", ARG_TEXT, AT(version),
      "number of a version, which get also takes as RUN/NUMBER. put takes the number after the last one by itself"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
+    {WEFT_OPTION_MIXED, "--mixed", NULL, ARG_FLAG, AT(mixed),
+     "give each rollout another backend: devices that are here, and the kernel sets that this processor runs, which "
+     "stand in where no device is"},
     {WEFT_OPTION_SOURCES, "--sources", "S", ARG_COUNT, AT(sources),
      "trainers that have parts of the model, by rows (2); an engine of --ranks takes the model"},
     {WEFT_OPTION_RANKS, "--ranks", "N", ARG_COUNT, AT(ranks),

@@ -64,7 +64,8 @@ typedef enum weft_option {
     WEFT_OPTION_STAY, /* trim */
     WEFT_OPTION_BYTES,
     WEFT_OPTION_AGE,
-    WEFT_OPTION_GRACE
+    WEFT_OPTION_GRACE,
+    WEFT_OPTION_MIXED
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -102,6 +103,7 @@ typedef struct weft_args {
     const char *provider;
     const char *profile;
     bool manual;
+    bool mixed;
     const char *keep;
     const char *output;
     const char *level;

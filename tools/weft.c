@@ -36,12 +36,12 @@ static const weft_verb verbs[] = {
          WEFT_TAKES(STORE) | WEFT_TAKES(KEEP_ON) | WEFT_TAKES(THREADS),
      true, 0, 0, weft_verb_rollout},
     {"demo",
-     "[--peers N] [--params M] [--updates K] [options]\n"
+     "[--peers N] [--mixed] [--params M] [--updates K] [options]\n"
      "       weft demo --sources S [--ranks N] [--params M] [--updates K] [options]",
      "Runs one trainer and N rollouts on this machine and proves every rollout bit-identical",
-     WEFT_TAKES(JSON) | WEFT_TAKES(SET) | WEFT_TAKES(PEERS) | WEFT_TAKES(SOURCES) | WEFT_TAKES(RANKS) |
-         WEFT_TAKES(PARAMS) | WEFT_TAKES(UPDATES) | WEFT_TAKES(CHANGED) | WEFT_TAKES(PROVIDER) | WEFT_TAKES(KEEP) |
-         WEFT_TAKES(TIMEOUT),
+     WEFT_TAKES(JSON) | WEFT_TAKES(SET) | WEFT_TAKES(PEERS) | WEFT_TAKES(MIXED) | WEFT_TAKES(SOURCES) |
+         WEFT_TAKES(RANKS) | WEFT_TAKES(PARAMS) | WEFT_TAKES(UPDATES) | WEFT_TAKES(CHANGED) | WEFT_TAKES(PROVIDER) |
+         WEFT_TAKES(KEEP) | WEFT_TAKES(TIMEOUT),
      false, 0, 0, weft_verb_demo},
     {"diff", "BASE NEW -o U.weft [--level L] [--threads N] [--first-version N] [--json]",
      "Writes the update that turns model BASE into model NEW",

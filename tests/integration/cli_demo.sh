@@ -47,6 +47,15 @@ run full 2 "$weft" demo --keep "$work/kept"
 run provider 2 "$weft" demo --provider carrier-pigeon
 nothing_left
 
+# Another backend for each rollout, without a device; cli_device_weights.sh has some.
+run mixed 0 env CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 "$weft" demo --mixed --peers 4 --params 200K --updates 2 --json
+json mixed "lines[0]['identical'] is True and all(r['backend'].startswith('host/') for r in lines[0]['rollouts'])"
+says mixed 'mixed: near on host/[a-z0-9]+, mid on host/[a-z0-9]+, .*no device is here, so kernel sets of the host stand in'
+"$weft" info | grep -qE 'host .*(avx512|avx2); ' &&
+    json mixed "len({r['backend'] for r in lines[0]['rollouts']}) > 1"
+run both 2 "$weft" demo --mixed --sources 2
+nothing_left
+
 # Several trainers, and an engine of several ranks.
 run shards 0 "$weft" demo --sources 3 --ranks 4 --params 400K --updates 3 --json
 json shards "len(lines) == 1 and lines[0]['identical'] is True and lines[0]['sources'] == 3 and lines[0]['ranks'] == 4"

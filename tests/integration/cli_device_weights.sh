@@ -62,4 +62,9 @@ rollout b auto current --model "$m/v0.safetensors" # of a process that works wit
 together a b
 json a "lines[0]['kind'] == 'snapshot'"
 json trainer "sorted(p['backend'].split('/')[0] for p in lines[-1]['peers']) == ['cuda', 'host']"
+# The demo finds both, and gives each rollout another backend.
+run mixed 0 "${weft[@]}" demo --mixed --peers 4 --params 100K --updates 2 --json
+json mixed "lines[0]['identical'] is True and len({r['backend'].split('/')[0] for r in lines[0]['rollouts']}) == 3"
+says mixed 'mixed: near on (cuda|hip), mid on (cuda|hip), far on host'
+said mixed 'stand in' && fail "the demo says that something stands in for a device that is there"
 echo "weights on devices are those of the files, bit for bit"

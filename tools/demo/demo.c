@@ -2,17 +2,17 @@
 #include "tools/demo/demo.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "base/status.h"
 #include "tools/demo/demo_files.h"
-#include "tools/demo/demo_process.h"
+#include "tools/demo/demo_mixed.h"
 #include "tools/demo/demo_shards.h"
+#include "tools/demo/demo_verb.h"
 #include "tools/output.h"
 #include "tools/signals.h"
 #include "tools/verbs.h"
@@ -22,14 +22,13 @@ enum { TICK_MS = 50, MOST_PEERS = 64, MESSAGE_ROOM = 256 * 1024 };
 typedef struct demo {
     weft_demo_plan plan;
     weft_demo_table table;
-    weft_process *children; /* the trainer, then the rollouts; some not yet started */
+    fleet_process *children; /* the trainer, then the rollouts; some not yet started */
     size_t child_count;
-    int messages; /* read end of the trainer's pipe; -1: closed */
+    bool heard;   /* all that the trainer says */
     char *buffer; /* MESSAGE_ROOM bytes, the start of a line not yet whole */
     size_t buffered;
     json_t *peers; /* as the last message had them */
     json_t *done;  /* the trainer's last message; NULL: not yet */
-    double started;
 } demo;
 
 static weft_status check_arguments(const weft_args *args)
@@ -56,70 +55,46 @@ static weft_status check_site(const weft_demo_plan *plan)
     return status;
 }
 
-static int trainer_body(void *user)
+static int trainer_body(void *user, int line)
 {
-    return weft_demo_trainer(user);
+    (void)line; /* it is the standard output */
+    return weft_output_end(weft_demo_trainer(user));
 }
 
 static weft_status start_trainer(demo *d)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return weft_fail_quiet(WEFT_E_SYSTEM, "no pipe to the trainer's process: %s", strerror(errno));
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    weft_status status =
-        weft_process_start(&d->children[0], d->plan.directory, "trainer", ends[1], trainer_body, &d->plan);
-    close(ends[1]);
-    d->messages = ends[0];
-    return status;
+    const fleet_start start = {
+        .name = "trainer", .folder = d->plan.directory, .talks = true, .body = trainer_body, .user = &d->plan};
+    return fleet_process_start(&d->children[0], &start);
 }
-
-typedef struct rollout_start {
-    const weft_demo_plan *plan;
-    const char *name;
-} rollout_start;
 
 static void saved_path(const weft_demo_plan *plan, const char *name, char *path)
 {
     snprintf(path, PATH_MAX, "%.4000s/%s.safetensors", plan->directory, name);
 }
 
-static int rollout_body(void *user)
+static weft_status start_rollout(demo *d, size_t index)
 {
-    const rollout_start *start = user;
-    const weft_args *args = start->plan->args;
-    char until[24], save[PATH_MAX];
-    const char *fixed[] = {
-        "weft",    "rollout", start->plan->site, "--peer", start->name, "--model", start->plan->start,
-        "--until", until,     "--save",          save,     "--json"};
-    size_t count = sizeof fixed / sizeof *fixed;
-    const char **argv = calloc(count + 2 * args->overrides.count + 1, sizeof *argv);
-    if (!argv)
-        return WEFT_EXIT_FAILED;
-    snprintf(until, sizeof until, "%" PRIu64, args->updates);
-    saved_path(start->plan, start->name, save);
-    memcpy(argv, fixed, sizeof fixed);
-    for (size_t i = 0; i < args->overrides.count; i++) {
-        if (strncmp(args->overrides.items[i], "trainer.listen=", 15) == 0)
-            continue; /* the site file has the port that the trainer got */
-        argv[count++] = "--set";
-        argv[count++] = args->overrides.items[i];
-    }
-    execv("/proc/self/exe", (char *const *)argv);
-    fprintf(stderr, "weft: /proc/self/exe cannot be started: %s\n", strerror(errno));
-    free(argv);
-    return WEFT_EXIT_FAILED;
+    char name[32];
+    weft_demo_line line = {.count = 0};
+    weft_demo_peer_name(index, name, sizeof name);
+    weft_demo_word(&line, "rollout");
+    weft_demo_word(&line, d->plan.site);
+    weft_demo_words(&line, "--peer", "%s", name);
+    weft_demo_words(&line, "--model", "%s", d->plan.start);
+    weft_demo_words(&line, "--until", "%" PRIu64, d->plan.args->updates);
+    weft_demo_words(&line, "--save", "%.4000s/%s.safetensors", d->plan.directory, name);
+    weft_demo_word(&line, "--json");
+    if (d->plan.mixed.count > 0 && *weft_demo_mixed_at(&d->plan.mixed, index)->kernels)
+        line.kernels = weft_demo_mixed_at(&d->plan.mixed, index)->kernels;
+    return weft_demo_verb_start(&d->plan, &d->children[index + 1], name, &line);
 }
 
 static weft_status start_rollouts(demo *d, const char *listen)
 {
     weft_status status = weft_demo_site_write(&d->plan, listen);
-    for (size_t i = 1; status == WEFT_OK && i < d->child_count; i++) {
-        char name[32];
-        weft_demo_peer_name(i - 1, name, sizeof name);
-        rollout_start start = {.plan = &d->plan, .name = name};
-        status = weft_process_start(&d->children[i], d->plan.directory, name, -1, rollout_body, &start);
-    }
+    for (size_t i = 1; status == WEFT_OK && i < d->child_count; i++)
+        status = start_rollout(d, i - 1);
     return status;
 }
 
@@ -160,15 +135,14 @@ static weft_status take_lines(demo *d)
 /* Waits one tick at most. */
 static weft_status take_messages(demo *d)
 {
-    struct pollfd ready = {.fd = d->messages, .events = POLLIN};
+    struct pollfd ready = {.fd = d->heard ? -1 : d->children[0].line, .events = POLLIN};
     if (poll(&ready, 1, TICK_MS) <= 0)
         return WEFT_OK;
-    ssize_t length = read(d->messages, d->buffer + d->buffered, MESSAGE_ROOM - d->buffered);
-    if (length < 0)
+    ssize_t length = recv(ready.fd, d->buffer + d->buffered, MESSAGE_ROOM - d->buffered, MSG_DONTWAIT);
+    if (length < 0 && errno != ECONNRESET)
         return WEFT_OK; /* interrupted, or nothing there after all */
-    if (length == 0) {
-        close(d->messages);
-        d->messages = -1; /* poll passes over it and keeps the tick */
+    if (length <= 0) {
+        d->heard = true;
         return WEFT_OK;
     }
     d->buffered += (size_t)length;
@@ -179,48 +153,22 @@ static weft_status take_messages(demo *d)
     return status;
 }
 
-/* The first child that failed, or NULL. */
-static const weft_process *child_failed(const demo *d)
-{
-    for (size_t i = 0; i < d->child_count; i++)
-        if (d->children[i].pid && !d->children[i].running && d->children[i].exit_code != 0)
-            return &d->children[i];
-    return NULL;
-}
-
-static weft_status out_of_time(const demo *d)
-{
-    char names[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < d->child_count && used < sizeof names; i++)
-        if (d->children[i].running)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", d->children[i].name);
-    return weft_fail_quiet(WEFT_E_TIMEOUT, "not done after %" PRIu64 " s, still running: %s; raise --timeout",
-                           d->plan.args->timeout, names);
-}
-
 static weft_status watch(demo *d)
 {
     for (;;) {
+        size_t running = 0;
         weft_status status = take_messages(d);
+        if (status == WEFT_OK)
+            status = weft_demo_look(&d->plan, d->children, d->child_count, &running);
         if (status != WEFT_OK)
             return status;
-        if (weft_signals_stopping())
-            return weft_fail_quiet(WEFT_E_STATE, "%s", weft_signals_reason());
-        size_t running = weft_processes_reap(d->children, d->child_count);
-        const weft_process *failed = child_failed(d);
-        if (failed)
-            return weft_fail_quiet(WEFT_E_PEER_LOST, "the process of %s ended with exit code %d", failed->name,
-                                   failed->exit_code);
-        if (!running && d->messages < 0)
+        if (!running && d->heard)
             return d->done ? WEFT_OK : weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer's process ended early");
-        if (weft_now_ms() - d->started > 1e3 * (double)d->plan.args->timeout)
-            return out_of_time(d);
     }
 }
 
 /* Digest and bytes: the digest as the rollout printed it, the bytes as both ends saved them. */
-static bool rollout_is_identical(const demo *d, const weft_process *rollout)
+static bool rollout_is_identical(const demo *d, const fleet_process *rollout)
 {
     char path[PATH_MAX];
     saved_path(&d->plan, rollout->name, path);
@@ -251,7 +199,7 @@ static json_t *totals(demo *d, bool identical)
                   "peers", weft_json_count(args->peers), "dense_bytes", weft_json_count((uint64_t)dense), "times_less",
                   weft_json_known(sent > 0 ? dense / sent : 0), "bits_per_change",
                   weft_json_bits_per_change((uint64_t)sent, (uint64_t)number_of(d->done, "changed") * args->peers),
-                  "seconds", (weft_now_ms() - d->started) / 1e3);
+                  "seconds", (weft_now_ms() - d->plan.started) / 1e3);
     json_object_update_missing(object, d->done);
     json_object_del(object, "kind");
     json_object_set(object, "rollouts", d->peers);
@@ -299,6 +247,10 @@ static weft_status demo_open(demo *d)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory to watch %zu processes", count);
     d->child_count = count;
     weft_signals_catch();
+    if (d->plan.args->mixed) {
+        weft_demo_mixed_find(&d->plan.mixed);
+        weft_demo_mixed_say(&d->plan);
+    }
     status = weft_demo_files_open(&d->plan);
     if (status == WEFT_OK)
         status = weft_demo_site_write(&d->plan, "127.0.0.1:0");
@@ -309,24 +261,13 @@ static weft_status demo_open(demo *d)
 
 static void demo_close(demo *d)
 {
-    weft_processes_end(d->children, d->child_count);
-    if (d->messages >= 0)
-        close(d->messages);
+    weft_demo_end(d->children, d->child_count);
     weft_demo_files_close(&d->plan);
     weft_demo_table_close(&d->table);
     json_decref(d->peers);
     json_decref(d->done);
     free(d->children);
     free(d->buffer);
-}
-
-/* A child's own verdict on its input or on the bits is the demo's. */
-static int failure_code(const demo *d, int code)
-{
-    const weft_process *failed = child_failed(d);
-    if (!failed)
-        return code;
-    return failed->exit_code == WEFT_EXIT_USAGE || failed->exit_code == WEFT_EXIT_DIFFERENT ? failed->exit_code : code;
 }
 
 /* Updates of so many bytes that the best bucket of each link is above the least one, and so differs by peer. */
@@ -347,22 +288,14 @@ int weft_verb_demo(const weft_args *args)
     if (weft_args_given(args, WEFT_OPTION_SOURCES) || weft_args_given(args, WEFT_OPTION_RANKS))
         return weft_demo_shards(args);
     const weft_args own = defaults(args);
-    demo d = {.plan = {.args = &own}, .messages = -1, .started = weft_now_ms()};
+    demo d = {.plan = {.args = &own, .started = weft_now_ms()}};
     weft_demo_table_open(&d.table, args->json, own.updates);
     weft_status status = demo_open(&d);
     weft_tool_phase phase = status == WEFT_OK ? WEFT_TOOL_WORK : WEFT_TOOL_INPUT;
     weft_output_serve(); /* the trainer's process, which is forked by now, speaks to this one, and that listens */
     if (status == WEFT_OK)
         status = watch(&d);
-    int code;
-    if (status == WEFT_OK) {
-        code = prove(&d);
-    } else {
-        code = failure_code(&d, weft_output_error(args->json, phase, status));
-        for (size_t i = 0; i < d.child_count; i++)
-            if (d.children[i].pid && (d.children[i].running || d.children[i].exit_code))
-                weft_process_print_tail(&d.children[i]);
-    }
+    int code = status == WEFT_OK ? prove(&d) : weft_demo_failed(&d.plan, d.children, d.child_count, phase, status);
     demo_close(&d);
     return code;
 }

@@ -8,6 +8,17 @@
 
 #include "tools/args.h"
 
+/* What a rollout's weights lie on. */
+typedef struct weft_demo_kind {
+    char backend[16];
+    char kernels[16]; /* the host's kernel set; empty: the backend has its own */
+} weft_demo_kind;
+
+typedef struct weft_demo_mixed {
+    weft_demo_kind kinds[6]; /* devices first */
+    size_t count, devices;   /* 0: all rollouts are alike */
+} weft_demo_mixed;
+
 /* Where the demo works; fixed before the first process starts. */
 typedef struct weft_demo_plan {
     const weft_args *args;
@@ -15,6 +26,8 @@ typedef struct weft_demo_plan {
     char site[PATH_MAX];  /* site.ini */
     char start[PATH_MAX]; /* v0.safetensors, what every rollout starts from */
     char final[PATH_MAX]; /* trainer.safetensors, the last version as the trainer has it */
+    double started;       /* on weft_now_ms */
+    weft_demo_mixed mixed;
 } weft_demo_plan;
 
 /* Messages from the trainer's process, one JSON object a line, told apart by "kind":

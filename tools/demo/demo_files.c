@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "tools/demo/demo_mixed.h"
 
 static bool directory_is_empty(const char *path)
 {
@@ -91,8 +92,9 @@ void weft_demo_peer_name(size_t index, char *text, size_t capacity)
         snprintf(text, capacity, "%s%zu", name, index / LINK_COUNT + 1);
 }
 
-static void print_site(FILE *site, const weft_args *args, const char *listen)
+static void print_site(FILE *site, const weft_demo_plan *plan, const char *listen)
 {
+    const weft_args *args = plan->args;
     fprintf(site, "[site]\nname = demo\n\n[trainer]\nlisten = %s\n\n[peers]\nprovider = %s\n", listen, args->provider);
     for (size_t i = 0; i < args->peers; i++) {
         char name[32];
@@ -100,6 +102,8 @@ static void print_site(FILE *site, const weft_args *args, const char *listen)
         const demo_link *link = &links[i % LINK_COUNT];
         fprintf(site, "\n[peer.%s]\nrate_limit = %s\nbucket_max = %s\nlevel = %s\n", name, link->rate_limit,
                 link->bucket_max, link->level);
+        if (plan->mixed.count > 0)
+            fprintf(site, "backend = %s\n", weft_demo_mixed_at(&plan->mixed, i)->backend);
     }
 }
 
@@ -108,7 +112,7 @@ weft_status weft_demo_site_write(const weft_demo_plan *plan, const char *listen)
     FILE *site = fopen(plan->site, "we");
     if (!site)
         return weft_fail_quiet(WEFT_E_FILE, "%s cannot be written: %s", plan->site, strerror(errno));
-    print_site(site, plan->args, listen);
+    print_site(site, plan, listen);
     bool failed = ferror(site);
     if (fclose(site) != 0 || failed)
         return weft_fail_quiet(WEFT_E_FILE, "%s cannot be written: %s", plan->site, strerror(errno));

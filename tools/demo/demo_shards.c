@@ -2,80 +2,28 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "model/synth.h"
 #include "tools/demo/demo_files.h"
-#include "tools/demo/demo_process.h"
-#include "tools/output.h"
+#include "tools/demo/demo_verb.h"
 #include "tools/signals.h"
 
-enum { MOST_SOURCES = 16, MOST_RANKS = 64, MOST_WORDS = 24, TICK_MS = 50, SEED = 20250 };
+enum { MOST_SOURCES = 16, MOST_RANKS = 64, TICK_MS = 50, SEED = 20250 };
 
 typedef struct shards {
     weft_demo_plan plan;
     const weft_args *args;
-    weft_process *children; /* the sources, then the ranks */
+    fleet_process *children; /* the sources, then the ranks */
     size_t child_count;
     weft_model *model; /* whole, as the training has it */
-    double started;
 } shards;
 
 /* ---- processes */
-
-/* A command line: words that stay, and words of its own. */
-typedef struct line {
-    const char *words[MOST_WORDS];
-    char own[6][PATH_MAX];
-    size_t count, made;
-} line;
-
-static void word(line *l, const char *text)
-{
-    if (l->count + 1 < MOST_WORDS)
-        l->words[l->count++] = text;
-}
-
-static void words(line *l, const char *option, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vsnprintf(l->own[l->made], PATH_MAX, format, values);
-    va_end(values);
-    if (option)
-        word(l, option);
-    word(l, l->own[l->made++]);
-}
-
-typedef struct start {
-    const line *line;
-    const weft_args *args; /* whose overrides go along; NULL: none do */
-} start;
-
-static int body(void *user)
-{
-    const start *s = user;
-    const size_t more = s->args ? s->args->overrides.count : 0;
-    const char **argv = calloc(s->line->count + 2 * more + 1, sizeof *argv);
-    size_t count = s->line->count;
-    if (!argv)
-        return WEFT_EXIT_FAILED;
-    memcpy(argv, s->line->words, count * sizeof *argv);
-    for (size_t i = 0; i < more; i++) {
-        argv[count++] = "--set";
-        argv[count++] = s->args->overrides.items[i];
-    }
-    execv("/proc/self/exe", (char *const *)argv);
-    fprintf(stderr, "weft: /proc/self/exe cannot be started: %s\n", strerror(errno));
-    free(argv);
-    return WEFT_EXIT_FAILED;
-}
 
 static void tick(void)
 {
@@ -83,29 +31,31 @@ static void tick(void)
     nanosleep(&t, NULL);
 }
 
-/* Runs another verb to its end. */
-static weft_status verb_run(const shards *d, const char *name, const line *l)
-{
-    start s = {l, NULL};
-    weft_process child;
-    weft_status status = weft_process_start(&child, d->plan.directory, name, -1, body, &s);
-    while (status == WEFT_OK && weft_processes_reap(&child, 1))
-        tick();
-    if (status != WEFT_OK || child.exit_code == 0)
-        return status;
-    weft_process_print_tail(&child);
-    return weft_fail_quiet(WEFT_E_ARGUMENT, "%s: weft shard ended with exit code %d", name, child.exit_code);
-}
-
+/* Runs weft shard to its end. */
 static weft_status parted(const shards *d, const char *model, const char *option, uint64_t parts, const char *folder)
 {
-    line l = {.count = 0};
-    word(&l, "weft");
-    word(&l, "shard");
-    words(&l, NULL, "%.4000s/%s", d->plan.directory, model);
-    words(&l, option, "%" PRIu64, parts);
-    words(&l, "-o", "%.4000s/%s", d->plan.directory, folder);
-    return verb_run(d, folder, &l);
+    fleet_process process;
+    size_t running = 1;
+    weft_demo_line line = {.count = 0};
+    weft_demo_plan plan = d->plan;
+    weft_args bare = *d->args;
+    bare.overrides.count = 0; /* it takes none */
+    plan.args = &bare;
+    weft_demo_word(&line, "shard");
+    weft_demo_words(&line, NULL, "%.4000s/%s", d->plan.directory, model);
+    weft_demo_words(&line, option, "%" PRIu64, parts);
+    weft_demo_words(&line, "-o", "%.4000s/%s", d->plan.directory, folder);
+    weft_status status = weft_demo_verb_start(&plan, &process, folder, &line);
+    while (status == WEFT_OK && running > 0) {
+        tick();
+        status = weft_demo_look(&plan, &process, 1, &running);
+    }
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    const int code = process.exit_code;
+    weft_demo_tail(&process);
+    weft_demo_end(&process, 1);
+    return code ? weft_fail_quiet(WEFT_E_ARGUMENT, "%s: weft shard ended with exit code %d", folder, code) : status;
 }
 
 /* ---- files */
@@ -153,19 +103,16 @@ static weft_status site_write(const shards *d)
 static weft_status source_start(shards *d, uint64_t source)
 {
     char name[32];
-    line l = {.count = 0};
-    start s = {&l, d->args};
+    weft_demo_line line = {.count = 0};
     snprintf(name, sizeof name, "source%" PRIu64, source);
-    word(&l, "weft");
-    word(&l, "trainer");
-    word(&l, d->plan.site);
-    word(&l, "--model");
-    word(&l, d->plan.start);
-    words(&l, "--source", "%" PRIu64, source);
-    words(&l, "--run", "%lld", (long long)time(NULL));
-    words(&l, "--follow", "%.4000s/in", d->plan.directory);
-    word(&l, "--json");
-    return weft_process_start(&d->children[source], d->plan.directory, name, -1, body, &s);
+    weft_demo_word(&line, "trainer");
+    weft_demo_word(&line, d->plan.site);
+    weft_demo_words(&line, "--model", "%s", d->plan.start);
+    weft_demo_words(&line, "--source", "%" PRIu64, source);
+    weft_demo_words(&line, "--run", "%lld", (long long)time(NULL));
+    weft_demo_words(&line, "--follow", "%.4000s/in", d->plan.directory);
+    weft_demo_word(&line, "--json");
+    return weft_demo_verb_start(&d->plan, &d->children[source], name, &line);
 }
 
 static weft_status rank_start(shards *d, uint64_t rank)
@@ -173,20 +120,17 @@ static weft_status rank_start(shards *d, uint64_t rank)
     char name[32];
     const char *folder = d->plan.directory;
     const uint64_t ranks = d->args->ranks;
-    line l = {.count = 0};
-    start s = {&l, d->args};
+    weft_demo_line line = {.count = 0};
     snprintf(name, sizeof name, "rank%" PRIu64, rank);
-    word(&l, "weft");
-    word(&l, "rollout");
-    word(&l, d->plan.site);
-    word(&l, "--peer");
-    word(&l, name);
-    words(&l, "--view", "%.4000s/views/rank-%" PRIu64 "-of-%" PRIu64 ".json", folder, rank, ranks);
-    words(&l, "--model", "%.4000s/views/rank-%" PRIu64 "-of-%" PRIu64 ".safetensors", folder, rank, ranks);
-    words(&l, "--until", "%" PRIu64, d->args->updates);
-    words(&l, "--save", "%.4000s/%s.safetensors", folder, name);
-    word(&l, "--json");
-    return weft_process_start(&d->children[d->args->sources + rank], folder, name, -1, body, &s);
+    weft_demo_word(&line, "rollout");
+    weft_demo_word(&line, d->plan.site);
+    weft_demo_words(&line, "--peer", "%s", name);
+    weft_demo_words(&line, "--view", "%.4000s/views/rank-%" PRIu64 "-of-%" PRIu64 ".json", folder, rank, ranks);
+    weft_demo_words(&line, "--model", "%.4000s/views/rank-%" PRIu64 "-of-%" PRIu64 ".safetensors", folder, rank, ranks);
+    weft_demo_words(&line, "--until", "%" PRIu64, d->args->updates);
+    weft_demo_words(&line, "--save", "%.4000s/%s.safetensors", folder, name);
+    weft_demo_word(&line, "--json");
+    return weft_demo_verb_start(&d->plan, &d->children[d->args->sources + rank], name, &line);
 }
 
 static weft_status check_arguments(const weft_args *args)
@@ -195,6 +139,8 @@ static weft_status check_arguments(const weft_args *args)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--sources %" PRIu64 ": from 1 to %d", args->sources, MOST_SOURCES);
     if (args->ranks < 1 || args->ranks > MOST_RANKS)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--ranks %" PRIu64 ": from 1 to %d", args->ranks, MOST_RANKS);
+    if (args->mixed)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--mixed: goes with --peers, and not with --sources");
     if (weft_args_given(args, WEFT_OPTION_PEERS))
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--peers: with --sources the ranks are the peers; give --ranks");
     return WEFT_OK;
@@ -234,16 +180,9 @@ static weft_status processes_start(shards *d)
 
 static weft_status look(shards *d)
 {
-    weft_processes_reap(d->children, d->child_count);
-    for (size_t i = 0; i < d->child_count; i++)
-        if (!d->children[i].running && d->children[i].exit_code != 0)
-            return weft_fail_quiet(WEFT_E_PEER_LOST, "the process of %s ended with exit code %d", d->children[i].name,
-                                   d->children[i].exit_code);
-    if (weft_signals_stopping())
-        return weft_fail_quiet(WEFT_E_STATE, "%s", weft_signals_reason());
-    if (weft_now_ms() - d->started > 1e3 * (double)d->args->timeout)
-        return weft_fail_quiet(WEFT_E_TIMEOUT, "not done after %" PRIu64 " s; raise --timeout", d->args->timeout);
-    return WEFT_OK;
+    size_t running;
+    tick();
+    return weft_demo_look(&d->plan, d->children, d->child_count, &running);
 }
 
 /* Counts the ranks that hold a version, by their last line. */
@@ -271,10 +210,8 @@ static weft_status train(shards *d, uint64_t version)
     snprintf(to, sizeof to, "%.4000s/in/v%" PRIu64 ".safetensors", d->plan.directory, version);
     if (status == WEFT_OK && rename(from, to) != 0)
         status = weft_fail_quiet(WEFT_E_FILE, "%s: %s", to, strerror(errno));
-    while (status == WEFT_OK && held_by(d, version) < d->args->ranks) {
-        tick();
+    while (status == WEFT_OK && held_by(d, version) < d->args->ranks)
         status = look(d);
-    }
     if (status == WEFT_OK && !d->args->json)
         weft_output_print("version %" PRIu64 "/%" PRIu64 ": %" PRIu64 " elements changed, held by %" PRIu64 " ranks\n",
                           version, d->args->updates, changed, d->args->ranks);
@@ -285,12 +222,10 @@ static weft_status train(shards *d, uint64_t version)
 static weft_status processes_end(shards *d)
 {
     weft_status status = WEFT_OK;
-    while (status == WEFT_OK && weft_processes_reap(d->children + d->args->sources, (size_t)d->args->ranks)) {
-        tick();
+    while (status == WEFT_OK && fleet_processes_reap(d->children + d->args->sources, (size_t)d->args->ranks))
         status = look(d);
-    }
     if (status == WEFT_OK)
-        weft_processes_end(d->children, (size_t)d->args->sources);
+        weft_demo_end(d->children, (size_t)d->args->sources);
     return status;
 }
 
@@ -331,7 +266,7 @@ static double sum_of(const shards *d, const char *key)
 static void report(const shards *d, bool identical)
 {
     const double bytes = sum_of(d, "bytes"), dense = sum_of(d, "dense_bytes");
-    const double times = bytes > 0 ? dense / bytes : 0, seconds = (weft_now_ms() - d->started) / 1e3;
+    const double times = bytes > 0 ? dense / bytes : 0, seconds = (weft_now_ms() - d->plan.started) / 1e3;
     if (d->args->json)
         weft_output_object(json_pack("{s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "identical", identical, "sources",
                                      weft_json_count(d->args->sources), "ranks", weft_json_count(d->args->ranks),
@@ -371,13 +306,14 @@ static weft_status work(shards *d, bool *identical)
 
 int weft_demo_shards(const weft_args *args)
 {
-    shards d = {.plan = {.args = args}, .args = args, .started = weft_now_ms()};
+    shards d = {.plan = {.args = args, .started = weft_now_ms()}, .args = args};
     bool identical = false;
     weft_signals_catch();
     weft_status status = check_arguments(args);
     if (status == WEFT_OK)
         status = demo_open(&d);
     const weft_tool_phase phase = status == WEFT_OK ? WEFT_TOOL_WORK : WEFT_TOOL_INPUT;
+    const size_t count = d.children ? d.child_count : 0;
     weft_output_serve();
     if (status == WEFT_OK)
         status = work(&d, &identical);
@@ -385,12 +321,8 @@ int weft_demo_shards(const weft_args *args)
     if (status == WEFT_OK)
         report(&d, identical);
     else
-        code = weft_output_error(args->json, phase, status);
-    for (size_t i = 0; status != WEFT_OK && d.children && i < d.child_count; i++)
-        if (d.children[i].pid && d.children[i].exit_code)
-            weft_process_print_tail(&d.children[i]);
-    if (d.children)
-        weft_processes_end(d.children, d.child_count);
+        code = weft_demo_failed(&d.plan, d.children, count, phase, status);
+    weft_demo_end(d.children, count);
     weft_demo_files_close(&d.plan);
     weft_model_close(d.model);
     free(d.children);
