@@ -74,8 +74,7 @@ static void join(work *work, const char *listen, uint32_t flags)
     uint64_t count;
     const weft_piece *pieces = weft_model_pieces(work->model, &count);
     weft_site *site = bench_site(work->options, listen, bench_heartbeat(work->options));
-    fleet_need(weft_rollout_open(site, work->name, weft_model_layout(work->model), NULL, &work->session),
-               "open a rollout");
+    work->session = fleet_rollout_open(site, work->name, weft_model_layout(work->model), NULL);
     weft_site_free(site);
     fleet_need(weft_bind(work->session, pieces, count, NULL, 0, flags), "bind a rollout");
     work->report = (bench_report){0};
@@ -200,7 +199,7 @@ void bench_peer_open(bench_peer *peer, const char *place, const bench_options *o
     snprintf(work.name, sizeof work.name, "%.*s", (int)strcspn(place, "@"), place);
     memcpy(peer->name, work.name, sizeof peer->name);
     peer->raw_fd = -1;
-    const fleet_start start = {.name = peer->name, .talks = true, .body = run, .user = &work};
+    const fleet_spawn start = {.name = peer->name, .talks = true, .body = run, .user = &work};
     fleet_need(fleet_process_start(&peer->process, &start), "start a peer");
 }
 

@@ -117,7 +117,8 @@ if(WEFT_ROOMS_SHARED)
 endif()
 
 # What tests share beyond headers.
-file(GLOB sources CONFIGURE_DEPENDS tests/support/*.c)
+# The harness is in the same archive, because each calls the other.
+file(GLOB sources CONFIGURE_DEPENDS tests/support/*.c harness/*.c)
 list(REMOVE_ITEM sources ${standin})
 add_library(weft_test_support STATIC ${sources})
 target_compile_definitions(weft_test_support PRIVATE _GNU_SOURCE $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)

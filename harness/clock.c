@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+static const fleet_clock *in_place;
+
 static uint64_t now_of(void *user)
 {
     return ((const fleet_clock *)user)->now_ns;
@@ -18,14 +20,18 @@ static void pass_of(void *user, uint64_t ns)
 
 void fleet_clock_open(fleet_clock *clock, void (*pass)(void *user, uint64_t ns), void *user)
 {
-    clock->clock = (weft_clock){now_of, pass_of, clock};
-    clock->now_ns = 1;
-    clock->pass = pass;
-    clock->user = user;
+    *clock = (fleet_clock){.clock = {now_of, pass_of, clock}, .now_ns = 1, .pass = pass, .user = user};
+    in_place = clock;
     weft_clock_own = &clock->clock;
 }
 
 void fleet_clock_close(void)
 {
+    in_place = NULL;
     weft_clock_own = NULL;
+}
+
+const fleet_clock *fleet_clock_now(void)
+{
+    return in_place;
 }

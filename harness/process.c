@@ -25,7 +25,7 @@ static void redirect(const char *path, int fd)
     close(file);
 }
 
-static _Noreturn void run(const fleet_process *process, const fleet_start *start, pid_t parent, int line)
+static _Noreturn void run(const fleet_process *process, const fleet_spawn *start, pid_t parent, int line)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -42,7 +42,7 @@ static _Noreturn void run(const fleet_process *process, const fleet_start *start
     exit(start->body(start->user, line));
 }
 
-static void name_files(fleet_process *process, const fleet_start *start)
+static void name_files(fleet_process *process, const fleet_spawn *start)
 {
     *process = (fleet_process){.line = -1};
     snprintf(process->name, sizeof process->name, "%s", start->name);
@@ -52,7 +52,7 @@ static void name_files(fleet_process *process, const fleet_start *start)
     snprintf(process->log, sizeof process->log, "%.4000s/%s.log", start->folder, start->name);
 }
 
-weft_status fleet_process_start(fleet_process *process, const fleet_start *start)
+weft_status fleet_process_start(fleet_process *process, const fleet_spawn *start)
 {
     int line[2] = {-1, -1};
     const pid_t parent = getpid();

@@ -21,17 +21,17 @@ typedef struct fleet_process {
     int exit_code; /* once ended: its own, or 128 + the signal that killed it */
 } fleet_process;
 
-typedef struct fleet_start {
+typedef struct fleet_spawn {
     const char *name;
     const char *folder; /* gets NAME.out and NAME.log, its standard output and error; NULL: they are ours */
     bool talks;         /* it has a line to us, which takes the place of NAME.out */
     /* What it is; it exits with what that returns. `line` -1: it does not talk. */
     int (*body)(void *user, int line);
     void *user;
-} fleet_start;
+} fleet_spawn;
 
 /* Forks. Errors: WEFT_E_SYSTEM. */
-weft_status fleet_process_start(fleet_process *process, const fleet_start *start);
+weft_status fleet_process_start(fleet_process *process, const fleet_spawn *start);
 
 /* Takes note of processes that ended; returns how many still run. Never blocks. */
 size_t fleet_processes_reap(fleet_process *processes, size_t count);

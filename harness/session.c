@@ -38,6 +38,14 @@ weft_session *fleet_trainer_open(const weft_site *site, const weft_layout *layou
     return trainer;
 }
 
+weft_session *fleet_rollout_open(const weft_site *site, const char *name, const weft_layout *layout,
+                                 const weft_options *options)
+{
+    weft_session *rollout = NULL;
+    fleet_need(weft_rollout_open(site, name, layout, options, &rollout), "open a rollout");
+    return rollout;
+}
+
 weft_stats_info fleet_stats(weft_session *session)
 {
     weft_stats_info stats = {.size = sizeof stats};

@@ -21,6 +21,8 @@ weft_site *fleet_site_load(const char *text, const char *const *overrides, size_
 /* Opens a trainer, which gets options that may be NULL; `listen` gets its address. */
 weft_session *fleet_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                                  char listen[64]);
+weft_session *fleet_rollout_open(const weft_site *site, const char *name, const weft_layout *layout,
+                                 const weft_options *options);
 
 weft_stats_info fleet_stats(weft_session *session);
 /* All zero: none. */

@@ -72,7 +72,7 @@ void fleet_rank_add(fleet_world *w, const weft_site *site, fleet_cut cut)
                                   .sources = w->source_count > 1 ? sources : NULL,
                                   .source_count = w->source_count > 1 ? w->source_count : 0};
     snprintf(name, sizeof name, "p%u", w->rank_count++);
-    fleet_need(weft_rollout_open(site, name, weft_model_layout(w->model), &options, &m->session), "open a rank");
+    m->session = fleet_rollout_open(site, name, weft_model_layout(w->model), &options);
     fleet_share_bind(&m->share, m->session, 0);
 }
 

@@ -220,6 +220,7 @@ static void a_relay_dies(void **state)
         fleet_catch_up(f, i);
     join_live(f, 0, "");
     fleet_leave(f, 2);
+    fleet_wait_state(f, "c", WEFT_PEER_LOST, FLEET_WAIT_MS); /* or its old line is taken for the new one */
     join_live(f, 2, "a");
     fleet_publish(f, 20);
     for (unsigned i = 2; i < 6; i++)

@@ -56,7 +56,7 @@ static bool commits(unsigned i)
     w.ranks[i].blocked = false;
     if (status != WEFT_E_PASSED &&
         status != WEFT_E_PEER_LOST) /* of a snapshot, and of a source that went with the relay */
-        source_must(&w, status, "commit");
+        fleet_need(status, "commit");
     source_check(&w, &w.ranks[i]);
     return true;
 }
@@ -99,7 +99,7 @@ static weft_peer_info told(unsigned source, const char *name)
     weft_peer_info infos[8], found = {0};
     size_t count = 0;
     infos[0].size = sizeof infos[0];
-    source_must(&w, weft_peers(w.sources[source].session, infos, 8, &count), "peers");
+    fleet_need(weft_peers(w.sources[source].session, infos, 8, &count), "peers");
     for (size_t i = 0; i < count && i < 8; i++)
         if (!strcmp(infos[i].name, name))
             found = infos[i];
@@ -156,11 +156,11 @@ static void a_wish_stirs_the_relay_alone(void **state)
     all_hold(0);
     weft_trainer *trainer = w.sources[0].session->trainer;
     for (unsigned i = 0; i < 20; i++) {
-        source_must(&w, weft_wishing_want(w.ranks[1].session->joint->ends[0], w.newest + 7 + i), "want");
+        fleet_need(weft_wishing_want(w.ranks[1].session->joint->ends[0], w.newest + 7 + i), "want");
         for (unsigned step = 0; step < 3; step++) {
-            source_step(&w, w.ranks[1].session);
-            source_step(&w, w.ranks[0].session);
-            source_step(&w, w.sources[0].session);
+            fleet_step(w.ranks[1].session);
+            fleet_step(w.ranks[0].session);
+            fleet_step(w.sources[0].session);
             assert_false(trainer->peers.again);
         }
     }
@@ -232,7 +232,7 @@ static void ports_that_do_not_go_so_far_are_refused(void **state)
     (void)state;
     for (unsigned i = 0; i < 3; i++)
         sources[i] = (weft_trainer_source){w.sources[i].listen, w.sources[i].has.slices, w.sources[i].has.count};
-    source_must(&w, weft_site_load(w.scratch.path, &last, 1, &site), "site");
+    fleet_need(weft_site_load(w.scratch.path, &last, 1, &site), "site");
     assert_int_equal(weft_rollout_open(site, "rank0", w.layout, &options, &session), WEFT_E_CONFIG);
     assert_non_null(strstr(weft_last_error(), "no port for source 2"));
     weft_site_free(site);

@@ -317,10 +317,10 @@ static void a_snapshot_that_nobody_follows(void **state)
     assert_non_null(strstr(weft_last_error(), "has no way back"));
     w.turn = turns_that_look;
     seen_held = false;
-    const uint64_t begun_ns = w.now_ns;
+    const uint64_t begun_ns = w.time.now_ns;
     assert_int_equal(commit_flags(6, 0), WEFT_E_TIMEOUT);
     assert_non_null(strstr(weft_last_error(), "nothing is held: version 6 did not come within 400 ms"));
-    assert_in_range((w.now_ns - begun_ns) / WEFT_NS_PER_MS, 400, 600);
+    assert_in_range((w.time.now_ns - begun_ns) / WEFT_NS_PER_MS, 400, 600);
     assert_true(seen > 400 && !seen_held);
     assert_int_equal(weft_held(rank_session(), &held), WEFT_E_STATE);
     source_go_to(&w, &w.sources[1], 6);
@@ -505,10 +505,10 @@ static void a_long_hold_is_told_once(void **state)
     stage_next(300);
     assert_int_equal(weft_commit(rank_session(), 6, NULL, WEFT_COMMIT_HOLD, NULL), WEFT_OK);
     for (unsigned i = 0; i < 1000; i++) {
-        w.now_ns += WEFT_NS_PER_MS;
+        w.time.now_ns += WEFT_NS_PER_MS;
         for (unsigned s = 0; s < w.source_count; s++)
-            source_step(&w, w.sources[s].session);
-        source_must(&w, weft_progress(rank_session(), 0), "progress");
+            fleet_step(w.sources[s].session);
+        fleet_need(weft_progress(rank_session(), 0), "progress");
         while (weft_events(rank_session(), &event) == WEFT_OK)
             told += event.kind == WEFT_EVENT_UNSETTLED;
     }
@@ -581,13 +581,13 @@ static void an_engine_slower_than_the_journals_is_not_starved(void **state)
     w.turn = turns_that_publish;
     for (unsigned i = 1; i <= 300; i++) {
         weft_staged_info info = {.size = sizeof info};
-        w.now_ns += WEFT_NS_PER_MS;
+        w.time.now_ns += WEFT_NS_PER_MS;
         turns_that_publish(&w);
         if (i % 75 != 0) /* 1200 versions, and a journal holds 1024 */
             continue;
         assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_OK);
         w.ranks[0].blocked = true;
-        source_must(&w, weft_commit(rank_session(), info.target.number, NULL, 0, &held), "commit");
+        fleet_need(weft_commit(rank_session(), info.target.number, NULL, 0, &held), "commit");
         w.ranks[0].blocked = false;
         assert_true(held.number >= before); /* no older than one commit before */
         before = w.newest;
@@ -616,7 +616,7 @@ static void a_name_brings_a_new_view_once_a_second(void **state)
         for (unsigned i = 0; i < MOST && (weft_held(rank_session(), &held) != WEFT_OK || held.run != w.run); i++)
             round_of();
         assert_int_equal(held_number(), w.newest);
-        joined_ns[view] = w.now_ns;
+        joined_ns[view] = w.time.now_ns;
         source_rank_close(r);
     }
     assert_true(joined_ns[1] - joined_ns[0] < 500 * WEFT_NS_PER_MS);
@@ -656,8 +656,8 @@ static void turns_without_events(source_world *world)
 {
     for (unsigned i = 0; i < world->source_count; i++)
         if (world->sources[i].session)
-            source_step(world, world->sources[i].session);
-    source_must(world, weft_progress(rank_session(), 0), "progress");
+            fleet_step(world->sources[i].session);
+    fleet_need(weft_progress(rank_session(), 0), "progress");
 }
 
 static void a_source_that_dies_is_named_and_comes_back(void **state)
@@ -671,7 +671,7 @@ static void a_source_that_dies_is_named_and_comes_back(void **state)
     source_go_to(&w, &w.sources[2], 6);
     unsigned lost = 0;
     for (unsigned i = 0; i < 1000; i++) {
-        w.now_ns += WEFT_NS_PER_MS;
+        w.time.now_ns += WEFT_NS_PER_MS;
         turns_without_events(&w);
         lost += count_events(WEFT_EVENT_LOST, "source 1");
     }

@@ -25,15 +25,15 @@ static void turns(source_world *world)
 {
     for (unsigned i = 0; i < world->source_count && i < awake; i++)
         if (world->sources[i].session)
-            source_step(world, world->sources[i].session);
+            fleet_step(world->sources[i].session);
     for (unsigned i = 0; i < world->rank_count; i++)
         if (world->ranks[i].session && !world->ranks[i].blocked)
-            source_step(world, world->ranks[i].session);
+            fleet_step(world->ranks[i].session);
 }
 
 static void round_of(void)
 {
-    w.now_ns += WEFT_NS_PER_MS;
+    w.time.now_ns += WEFT_NS_PER_MS;
     turns(&w);
 }
 

@@ -10,13 +10,12 @@
 
 #include "tests/support/fabric_ends.h"
 
-static void send_all(play *p, int self)
+static void send_all(play *p)
 {
-    (void)self;
     sender s;
     stream t;
     sender_open(&s, p->provider);
-    stream_open(&s, &t, 0, p->sockets[1][0]);
+    stream_open(&s, &t, 0, p->processes[1].line);
     stream_all(&s, &t);
     CHECK(t.again > 0, "%u posts at depth %u and none was put off", BUCKETS * CHUNKS, DEPTH);
     stream_close(&s, &t);
@@ -50,13 +49,12 @@ static void rest(const fabric_end *e, weft_port *port)
     CHECK(cpu < 0.05, "an idle second took %.3f s of CPU", cpu);
 }
 
-static void send_then_rest(play *p, int self)
+static void send_then_rest(play *p)
 {
-    (void)self;
     sender s;
     stream t;
     sender_open(&s, p->provider);
-    stream_open(&s, &t, 0, p->sockets[1][0]);
+    stream_open(&s, &t, 0, p->processes[1].line);
     while (stream_step(&s, &t))
         ;
     play_tell(t.fd, "", 1);
@@ -65,10 +63,10 @@ static void send_then_rest(play *p, int self)
     sender_close(&s);
 }
 
-static void receive_then_rest(play *p, int self)
+static void receive_then_rest(play *p)
 {
     receiver r;
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     receiver_open(&r, p->provider, fd);
     while (!play_heard(fd))
         receiver_step(&r, fd, 5);
@@ -84,13 +82,12 @@ static void idle_ends_sleep(void **state)
 }
 
 /* One chunk at a time into a receiver that sleeps for two seconds unless it is woken. */
-static void send_now_and_then(play *p, int self)
+static void send_now_and_then(play *p)
 {
-    (void)self;
     sender s;
     stream t;
     sender_open(&s, p->provider);
-    stream_open(&s, &t, 0, p->sockets[1][0]);
+    stream_open(&s, &t, 0, p->processes[1].line);
     double begin = play_now();
     while (stream_step(&s, &t))
         play_nap(2e-3);
@@ -100,10 +97,10 @@ static void send_now_and_then(play *p, int self)
     sender_close(&s);
 }
 
-static void sleep_unless_woken(play *p, int self)
+static void sleep_unless_woken(play *p)
 {
     receiver r;
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     receiver_open(&r, p->provider, fd);
     while (r.whole < BUCKETS)
         receiver_step(&r, fd, 2000);
@@ -120,10 +117,10 @@ static void a_sleeping_receiver_is_woken(void **state)
 }
 
 /* All that was granted comes while nobody reads: a queue that were too small for it would lose some. */
-static void look_away_then_receive(play *p, int self)
+static void look_away_then_receive(play *p)
 {
     receiver r;
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     receiver_open(&r, p->provider, fd);
     play_nap(0.3);
     while (r.whole < BUCKETS)

@@ -16,11 +16,10 @@
 
 /* ---- a whole measurement */
 
-static void measure_all(play *p, int self)
+static void measure_all(play *p)
 {
-    (void)self;
     weft_bench_fabric_figures f;
-    weft_bench_line line = {.fd = p->sockets[1][0]};
+    weft_bench_line line = {.fd = p->processes[1].line};
     weft_bench_fabric_terms terms = {.provider = standin_provider(p->provider),
                                      .link = {.address = end_local(p->provider)},
                                      .runs = 1,
@@ -38,10 +37,10 @@ static void measure_all(play *p, int self)
     CHECK((f.best_chunk > 0) == worth && f.bucket_min == f.best_chunk * f.best_depth, "keys");
 }
 
-static void obey(play *p, int self)
+static void obey(play *p)
 {
     weft_link_options link = {.address = end_local(p->provider)};
-    weft_bench_line line = {.fd = p->sockets[self][1]};
+    weft_bench_line line = {.fd = p->line};
     standin_use(p->provider);
     CHECK(weft_bench_fabric_serve(standin_provider(p->provider), &link, &line) == WEFT_OK, "serve");
 }
@@ -87,11 +86,10 @@ static void step_until_told(weft_bench_end *end)
 }
 
 /* When the first one has come there is a connection: what follows goes out whatever the other end does. */
-static void write_ahead(play *p, int self)
+static void write_ahead(play *p)
 {
-    (void)self;
     weft_bench_end end;
-    weft_bench_line line = {.fd = p->sockets[1][0]};
+    weft_bench_line line = {.fd = p->processes[1].line};
     open_end(&end, p, &line, false);
     post(&end, 0);
     step_until_told(&end);
@@ -104,11 +102,11 @@ static void write_ahead(play *p, int self)
     weft_bench_end_close(&end);
 }
 
-static void look_away(play *p, int self)
+static void look_away(play *p)
 {
     char word;
     weft_bench_end end;
-    weft_bench_line line = {.fd = p->sockets[self][1]};
+    weft_bench_line line = {.fd = p->line};
     open_end(&end, p, &line, true);
     while (end.arrived < 1)
         step(&end);

@@ -42,12 +42,11 @@ static bool keys_are_ours(const char *provider)
     return strcmp(provider, "verbs") != 0 && strncmp(provider, "efa", 3) != 0;
 }
 
-static void abort_then_send(play *p, int self)
+static void abort_then_send(play *p)
 {
-    (void)self;
     sender s;
     stream t;
-    int fd = p->sockets[1][0];
+    int fd = p->processes[1].line;
     sender_open(&s, p->provider);
     stream_open(&s, &t, 0, fd);
     post_all_that_fits(&s, &t);
@@ -63,15 +62,15 @@ static void abort_then_send(play *p, int self)
 }
 
 /* Looks away while the sender fills the pipe and gives up; then takes the old port down and starts anew. */
-static void be_aborted_then_receive(play *p, int self)
+static void be_aborted_then_receive(play *p)
 {
     receiver r;
     char word;
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     receiver_open(&r, p->provider, fd);
     play_hear(fd, &word, 1);
     receiver_close(&r);
-    receive_all(p, self);
+    receive_all(p);
 }
 
 static void closing_with_writes_in_flight_is_prompt(void **state)
@@ -103,15 +102,14 @@ static void close_long(fabric_end *e, weft_port *port, weft_region *region, uint
     weft_mem_unmap(memory, LONG);
 }
 
-static void send_one_long(play *p, int self)
+static void send_one_long(play *p)
 {
-    (void)self;
     char word;
     fabric_end e;
     uint8_t *memory;
     invitation to;
     weft_completion c[4];
-    int fd = p->sockets[1][0];
+    int fd = p->processes[1].line;
     weft_region *region = open_long(&e, p->provider, false, &memory);
     weft_port *port = end_open_port(&e);
     memset(memory, 1, LONG);
@@ -142,12 +140,12 @@ static uint64_t landed_bytes(const uint8_t *memory)
 }
 
 /* The fence: what has not landed when the port closes never does, with the sender still sending. */
-static void close_while_it_lands(play *p, int self)
+static void close_while_it_lands(play *p)
 {
     fabric_end e;
     uint8_t *memory;
     weft_completion c[4];
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     weft_region *region = open_long(&e, p->provider, true, &memory);
     weft_port *port = end_open_port(&e);
     weft_port *other = end_open_port(&e); /* goes on making the link's progress */
@@ -167,12 +165,12 @@ static void close_while_it_lands(play *p, int self)
 }
 
 /* The sender dies while its write lands. Whether the port says so differs; it must neither arrive nor crash. */
-static void outlive_the_sender(play *p, int self)
+static void outlive_the_sender(play *p)
 {
     fabric_end e;
     uint8_t *memory;
     weft_completion c[4];
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     weft_region *region = open_long(&e, p->provider, true, &memory);
     weft_port *port = end_open_port(&e);
     invitation i = end_invite(&e, port, region);
@@ -203,17 +201,16 @@ static void closing_the_receiving_port_is_a_fence(void **state)
     play_finish(&p, 1, 0);
 }
 
-static void outlive_the_receiver(play *p, int self)
+static void outlive_the_receiver(play *p)
 {
-    (void)self;
     sender s;
     stream t;
     bool told = false;
     sender_open(&s, p->provider);
-    stream_open(&s, &t, 0, p->sockets[1][0]);
+    stream_open(&s, &t, 0, p->processes[1].line);
     while (t.acknowledged < BUCKETS / 4)
         stream_step(&s, &t);
-    CHECK(kill(p->pids[1], SIGKILL) == 0, "kill: %s", strerror(errno));
+    CHECK(kill(p->processes[1].pid, SIGKILL) == 0, "kill: %s", strerror(errno));
     for (double end = play_now() + 2;
          play_now() < end && !told;) { /* each call is timed; an error may or may not come */
         if (stream_post(&s, &t) == WEFT_OK)
@@ -224,7 +221,7 @@ static void outlive_the_receiver(play *p, int self)
         memset(t.seen, 0, sizeof t.seen); /* round and round: a chunk goes again when it is no longer under way */
     }
     stream_close(&s, &t);
-    stream_open(&s, &t, 0, p->sockets[2][0]);
+    stream_open(&s, &t, 0, p->processes[2].line);
     stream_all(&s, &t);
     stream_close(&s, &t);
     sender_close(&s);
@@ -250,26 +247,25 @@ static double race(const sender *s, stream *first, stream *second)
     return play_now() - begin;
 }
 
-static void send_beside_a_stopped_one(play *p, int self)
+static void send_beside_a_stopped_one(play *p)
 {
-    (void)self;
     sender s;
     stream alone, first, stopped;
     sender_open(&s, p->provider);
-    stream_open(&s, &alone, 0, p->sockets[3][0]);
+    stream_open(&s, &alone, 0, p->processes[3].line);
     stream none = {.bucket = SLOTS};
     double pace = race(&s, &alone, &none);
     stream_close(&s, &alone);
 
-    stream_open(&s, &first, 0, p->sockets[1][0]);
-    stream_open(&s, &stopped, 1, p->sockets[2][0]);
-    CHECK(kill(p->pids[2], SIGSTOP) == 0, "kill: %s", strerror(errno));
+    stream_open(&s, &first, 0, p->processes[1].line);
+    stream_open(&s, &stopped, 1, p->processes[2].line);
+    CHECK(kill(p->processes[2].pid, SIGSTOP) == 0, "kill: %s", strerror(errno));
     double beside = race(&s, &first, &stopped);
     CHECK(beside < 5 * pace + 2, "%.3f s alone, %.3f s beside a stopped receiver", pace, beside);
     stream_close(&s, &first);
     stream_close(&s, &stopped);
     sender_close(&s);
-    CHECK(kill(p->pids[2], SIGKILL) == 0, "kill: %s", strerror(errno));
+    CHECK(kill(p->processes[2].pid, SIGKILL) == 0, "kill: %s", strerror(errno));
 }
 
 static void a_stopped_receiver_slows_nobody(void **state)

@@ -65,9 +65,8 @@ static void poll_until(const fabric_end *e, weft_port *port, unsigned least, uns
     CHECK(false, "%u descriptors, not %u to %u", count, least, most);
 }
 
-static void come_and_go(play *p, int self)
+static void come_and_go(play *p)
 {
-    (void)self;
     int fds[STRANGERS];
     fabric_end e = end_open(p->provider);
     weft_port *port = end_open_port(&e);
@@ -92,9 +91,8 @@ static void strangers_cost_nothing(void **state)
 }
 
 /* Freed memory is overwritten, so that a later use of it is found out. */
-static void outlast_the_port(play *p, int self)
+static void outlast_the_port(play *p)
 {
-    (void)self;
     int fds[STRANGERS];
     mallopt(M_PERTURB, 0x5a);
     fabric_end e = end_open(p->provider);
@@ -123,9 +121,8 @@ static void a_port_ends_with_its_strangers(void **state)
     play_finish(&p, 0, 0);
 }
 
-static void knock(play *p, int self)
+static void knock(play *p)
 {
-    (void)self;
     fabric_end e = end_open(p->provider), writes = {.provider = e.provider};
     const weft_link_options options = {.address = end_local(p->provider), .only_writes = true};
     CHECK(e.provider->link_open(&options, &writes.link) == WEFT_OK, "link_open");

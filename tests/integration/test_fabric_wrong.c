@@ -16,12 +16,11 @@
 #include "tests/support/standin.h"
 
 /* A write with a key that was never given, or is given no longer, must not land. */
-static void send_with_a_wrong_key(play *p, int self)
+static void send_with_a_wrong_key(play *p)
 {
-    (void)self;
     sender s;
     stream t;
-    int fd = p->sockets[1][0];
+    int fd = p->processes[1].line;
     sender_open(&s, p->provider);
     stream_open(&s, &t, 0, fd);
     t.to.key ^= UINT64_C(0x5a5a5a5a);
@@ -34,10 +33,10 @@ static void send_with_a_wrong_key(play *p, int self)
     sender_close(&s);
 }
 
-static void keep_memory_untouched(play *p, int self)
+static void keep_memory_untouched(play *p)
 {
     receiver r;
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     receiver_open(&r, p->provider, fd);
     while (!play_heard(fd)) {
         weft_completion c[8];
@@ -68,9 +67,8 @@ static void expect_refused(const char *provider, const char *address, weft_statu
     CHECK(strstr(weft_last_error(), word) && strstr(weft_last_error(), provider), "text");
 }
 
-static void try_addresses(play *p, int self)
+static void try_addresses(play *p)
 {
-    (void)self;
     static const char *const good[] = {"lo", "127.0.0.1", "127.0.0.2", "near1"};
     standin_use(p->provider);
     expect_refused(p->provider, "", WEFT_E_CONFIG, "needs an address");
@@ -97,9 +95,8 @@ static void a_wrong_address_is_an_error(void **state)
 }
 
 /* Devices have names of their own; an IP of this host says no more than that it is this host. */
-static void try_devices(play *p, int self)
+static void try_devices(play *p)
 {
-    (void)self;
     static const char *const good[] = {"", "rdmap0s6-rdm", "127.0.0.1", "near1"};
     standin_use(p->provider);
     expect_refused(p->provider, "rdmap9s9-rdm", WEFT_E_CONFIG, "rdmap0s6-rdm");
@@ -121,9 +118,8 @@ static void a_wrong_device_is_an_error(void **state)
 }
 
 /* An end of the other family is told as that, not as bytes that make no sense. */
-static void try_families(play *p, int self)
+static void try_families(play *p)
 {
-    (void)self;
     fabric_end v4 = {.provider = weft_provider_find(p->provider)}, v6 = v4;
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t length = 0;
@@ -162,9 +158,8 @@ static void expect_no_port(const char *provider, const weft_link_options *option
 }
 
 /* Ports that a link may use, all taken: told with the range, and free again when one is closed. */
-static void try_ports(play *p, int self)
+static void try_ports(play *p)
 {
-    (void)self;
     fabric_end e = {.provider = weft_provider_find(p->provider)};
     weft_port *ports[3] = {NULL};
     weft_link_options options = {.address = "127.0.0.1"};
@@ -203,9 +198,8 @@ static void an_exhausted_range_is_named(void **state)
 }
 
 /* Bytes from the other end that are no address, and calls out of contract. */
-static void try_misuse(play *p, int self)
+static void try_misuse(play *p)
 {
-    (void)self;
     sender s;
     weft_completion c;
     uint8_t address[WEFT_PORT_ADDRESS_MAX + 1] = {1, 2, 3};
@@ -249,9 +243,8 @@ static void misuse_is_refused(void **state)
 }
 
 /* libfabric refuses a key that is in use: another one is drawn, and where there is none in so many, it is told. */
-static void try_keys(play *p, int self)
+static void try_keys(play *p)
 {
-    (void)self;
     static uint8_t memory[2 * CHUNK];
     weft_region *first = NULL, *second = NULL, *third = NULL;
     uint64_t address, keys[2];
@@ -294,9 +287,8 @@ static void may_lock(uint64_t bytes)
 }
 
 /* Bytes to be locked and bytes that may be, in numbers; and a refusal of the kernel that the limit would allow. */
-static void try_limits(play *p, int self)
+static void try_limits(play *p)
 {
-    (void)self;
     static uint8_t memory[4 * CHUNK];
     weft_region *first = NULL, *second = NULL;
     fabric_end e = end_open(p->provider);
@@ -324,9 +316,8 @@ static void a_limit_on_locked_memory_is_told_in_numbers(void **state)
     play_finish(&p, 0, 0);
 }
 
-static void try_missing(play *p, int self)
+static void try_missing(play *p)
 {
-    (void)self;
     if (!fabric_is_usable(p->provider))
         expect_refused(p->provider, strcmp(p->provider, "efa") == 0 ? "" : "127.0.0.1", WEFT_E_MISSING, "libfabric");
     else

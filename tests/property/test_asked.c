@@ -16,7 +16,7 @@ static sim *with_a_repair_asked_for(void)
     weft_peer *peer = sim_record(s, "auto1");
     const uint32_t free = peer->sender.flights.slots_free;
     peer->sender.flights.slots_free = 0; /* the trainer reads, and sends nothing */
-    s->now_ns += WEFT_NS_PER_MS;
+    s->time.now_ns += WEFT_NS_PER_MS;
     sim_step(s, &s->trainer);
     assert_int_equal(peer->feed.kind, WEFT_FEED_REPAIR);
     peer->sender.flights.slots_free = free;
@@ -47,11 +47,11 @@ static void repair_that_is_forgotten(void **state)
     const uint64_t begun_ms = sim_ms(s);
     sim_record(s, "auto1")->feed.kind = WEFT_FEED_OFFERED;
     while (sim_lost(s) == 0) {
-        s->now_ns += WEFT_NS_PER_MS;
+        s->time.now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->trainer);
         weft_progress(s->rollouts[0].session, 0);
         if (sim_ms(s) > begun_ms + 2 * SIM_PATIENCE_MS)
-            sim_fail(s, "it waits for ever");
+            fleet_fail("it waits for ever");
     }
     assert_true(sim_ms(s) >= begun_ms + SIM_PATIENCE_MS - 10);
     do

@@ -108,7 +108,7 @@ static void agree(sim *s)
     }
     for (unsigned i = 0; i < s->rollout_count; i++)
         if (weft_want(s->rollouts[i].session, number) != WEFT_OK)
-            sim_fail(s, "%s: want: %s", s->rollouts[i].name, weft_last_error());
+            fleet_fail("%s: want: %s", s->rollouts[i].name, weft_last_error());
     e.number = number;
     e.phase = WANTED;
     e.patience = PATIENCE;
@@ -138,7 +138,7 @@ static void undo_all(sim *s)
         if (!rank->session || !rank->held_back)
             continue;
         if (weft_settle(rank->session, WEFT_SETTLE_UNDO, NULL, NULL) != WEFT_OK)
-            sim_fail(s, "%s: undo: %s", rank->name, weft_last_error());
+            fleet_fail("%s: undo: %s", rank->name, weft_last_error());
         rank->held_back = 0;
         sim_check(s, rank);
     }
@@ -175,11 +175,11 @@ static void hold(sim *s, sim_end *rank)
     }
     for (unsigned i = 0; i < s->rollout_count; i++) {
         if (s->rollouts[i].held_back && weft_settle(s->rollouts[i].session, WEFT_SETTLE_KEEP, NULL, NULL) != WEFT_OK)
-            sim_fail(s, "%s: keep: %s", s->rollouts[i].name, weft_last_error());
+            fleet_fail("%s: keep: %s", s->rollouts[i].name, weft_last_error());
         s->rollouts[i].held_back = 0;
     }
     if (!all_hold(s, e.number))
-        sim_fail(s, "ranks that kept version %llu hold others", (unsigned long long)e.number);
+        fleet_fail("ranks that kept version %llu hold others", (unsigned long long)e.number);
     e.served = e.number;
     e.kept++;
     e.phase = AGREE;
@@ -192,7 +192,7 @@ static uint64_t served_root(const sim *s, const sim_end *rank)
     while (at > 0 && s->history[at - 1].number != e.served)
         at--;
     if (at == 0)
-        sim_fail(s, "nobody published version %llu", (unsigned long long)e.served);
+        fleet_fail("nobody published version %llu", (unsigned long long)e.served);
     return rank->view ? sim_view_root(rank->view, s->history[at - 1].dense) : s->history[at - 1].root;
 }
 
@@ -204,8 +204,8 @@ static void check_engine(const sim *s)
         const sim_end *rank = &s->rollouts[i];
         const weft_version held = rank->session ? held_by(rank) : (weft_version){0, 0, 0};
         if (held.run && held.number != e.served && held.root != served_root(s, rank))
-            sim_fail(s, "%s has version %llu, and the engine serves %llu", rank->name, (unsigned long long)held.number,
-                     (unsigned long long)e.served);
+            fleet_fail("%s has version %llu, and the engine serves %llu", rank->name, (unsigned long long)held.number,
+                       (unsigned long long)e.served);
     }
 }
 
@@ -287,7 +287,7 @@ static void play(uint64_t seed)
     for (unsigned turns = 0; !e.serves && turns < 200; turns++)
         sim_round(s);
     if (!e.serves || e.number != s->newest)
-        sim_fail(s, "in the end the engine does not serve version %llu", (unsigned long long)s->newest);
+        fleet_fail("in the end the engine does not serve version %llu", (unsigned long long)s->newest);
     sim_close(s);
     assert_true(e.kept >= kept);
     assert_int_equal(weft_mem_blocks(), blocks);

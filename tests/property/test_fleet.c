@@ -147,7 +147,7 @@ static void die_at_the_door(sim *s)
     free_name(s, name);
     sim_join(s, end, name, NULL, staged);
     for (unsigned i = 0; i < 50 && end->session->rollout->joining.state != WEFT_JOIN_GREETING; i++) {
-        s->now_ns += WEFT_NS_PER_MS;
+        s->time.now_ns += WEFT_NS_PER_MS;
         if (end->session->rollout->joining.state == WEFT_JOIN_KNOCKING)
             sim_step(s, &s->trainer);
         sim_step(s, end);
@@ -233,7 +233,7 @@ static void restart_beside_staged(sim *s)
     if (!sim_awake(s, &s->trainer))
         return;
     for (unsigned i = 0; i < s->rollout_count; i++)
-        s->rollouts[i].busy_until_ns = s->now_ns + sim_below(s, SIM_HEARTBEAT_MS * 4) * WEFT_NS_PER_MS;
+        s->rollouts[i].busy_until_ns = s->time.now_ns + sim_below(s, SIM_HEARTBEAT_MS * 4) * WEFT_NS_PER_MS;
     publish(s);
     sim_calm(s, 30);
     restart_trainer(s);

@@ -98,7 +98,7 @@ static void recover(sim *s)
 {
     for (unsigned left = 5000; !all_up(s); left--) {
         if (left == 0)
-            sim_fail(s, "a rail that was mended is not used again");
+            fleet_fail("a rail that was mended is not used again");
         sim_round(s);
     }
 }
@@ -141,7 +141,7 @@ static uint64_t run(uint64_t seed, fleet_size size)
         mend();
         recover(s);
         if (lost(s))
-            sim_fail(s, "a peer was lost though two of its rails were well");
+            fleet_fail("a peer was lost though two of its rails were well");
     }
     s->act = NULL;
     sim_settle(s, 20000);
@@ -174,7 +174,7 @@ static void run_stops(uint64_t seed)
 {
     static const char *const streams[] = {"peers.streams=1", "peers.streams=2"};
     sim *s = sim_open(FLEET_TILES, 2, seed);
-    s->now_ns = 60000 * WEFT_NS_PER_MS;
+    s->time.now_ns = 60000 * WEFT_NS_PER_MS;
     s->overrides[0] = "trainer.address=r0,r1,r2";
     s->overrides[1] = "peers.address=r0,r1,r2";
     s->overrides[2] = streams[seed % 2];
@@ -186,9 +186,9 @@ static void run_stops(uint64_t seed)
     for (unsigned i = 0; i < 40; i++) {
         stop_one(s);
         if (lost(s))
-            sim_fail(s, "a peer was lost that only stopped");
+            fleet_fail("a peer was lost that only stopped");
         if (failures(s))
-            sim_fail(s, "a rail failed that nothing happened to");
+            fleet_fail("a rail failed that nothing happened to");
     }
     recover(s);
     sim_settle(s, 20000);
@@ -228,7 +228,7 @@ static void the_pause_of_one_that_keeps_failing(void **state)
             begun_ms = sim_ms(s);
             while (rail_of(s, "fast0", 1)->cool_ns == pause_ns) {
                 if (sim_ms(s) > begun_ms + most_ms)
-                    sim_fail(s, "the pause stays at %llu ms", (unsigned long long)(pause_ns / WEFT_NS_PER_MS));
+                    fleet_fail("the pause stays at %llu ms", (unsigned long long)(pause_ns / WEFT_NS_PER_MS));
                 sim_tick(s);
             }
             pause_ns = rail_of(s, "fast0", 1)->cool_ns;

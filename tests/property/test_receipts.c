@@ -78,8 +78,8 @@ static void check_lost_in_time(sim *s, sim_end *end)
     while (sim_lost(s) == before) {
         assert_int_equal(end->session->rollout->course.state, WEFT_COURSE_COMMITTING);
         if (sim_ms(s) > begun_ms + most_ms)
-            sim_fail(s, "%s holds %u buckets and is not lost", end->name, under_way(sim_record(s, end->name)));
-        s->now_ns += WEFT_NS_PER_MS;
+            fleet_fail("%s holds %u buckets and is not lost", end->name, under_way(sim_record(s, end->name)));
+        s->time.now_ns += WEFT_NS_PER_MS;
         weft_progress(s->trainer.session, 0);
         weft_progress(end->session, 0);
     }
@@ -89,7 +89,7 @@ static void check_lost_in_time(sim *s, sim_end *end)
         assert_int_equal(weft_events(s->trainer.session, &event), WEFT_OK);
     while (event.kind != WEFT_EVENT_LOST);
     if (!strstr(event.text, "took no bucket for"))
-        sim_fail(s, "%s", event.text);
+        fleet_fail("%s", event.text);
     assert_int_equal(trainer->buffers.slabs.free_count, trainer->buffers.slabs.count);
     for (uint64_t order = trainer->publisher.journal.oldest; order < trainer->publisher.journal.next; order++)
         assert_int_equal(weft_journal_at((weft_journal *)&trainer->publisher.journal, order)->readers, 0);
@@ -213,8 +213,8 @@ static void not_of_a_slab_that_others_need(void **state)
     sim_join(s, &s->rollouts[6], "auto6", NULL, NULL);
     for (unsigned i = 0; staged(s, 6, 7) == 0; i++) {
         if (i == 5000)
-            sim_fail(s, "no snapshot: %u of %u slabs are free", s->trainer.session->trainer->buffers.slabs.free_count,
-                     s->trainer.session->trainer->buffers.slabs.count);
+            fleet_fail("no snapshot: %u of %u slabs are free", s->trainer.session->trainer->buffers.slabs.free_count,
+                       s->trainer.session->trainer->buffers.slabs.count);
         sim_tick(s);
     }
     sim_settle(s, 20000);
@@ -237,7 +237,7 @@ static void not_of_slabs_that_others_take(void **state)
     assert_int_equal(s->trainer.session->trainer->buffers.slabs.count, 4);
     sim_settle(s, 60000);
     if (sim_lost(s) > 0)
-        sim_fail(s, "%llu peers were lost", (unsigned long long)sim_lost(s));
+        fleet_fail("%llu peers were lost", (unsigned long long)sim_lost(s));
     sim_close(s);
 }
 
@@ -248,9 +248,8 @@ static bool works;
 /* At the rollout time passes with whatever it does. */
 static uint64_t drag(void *user)
 {
-    sim *s = user;
-    s->now_ns += works ? 12 * WEFT_NS_PER_MS : 0;
-    return s->now_ns;
+    fleet_clock *time = user;
+    return time->now_ns += works ? 12 * WEFT_NS_PER_MS : 0;
 }
 
 /* A bucket takes it longer than the deadlines alone would allow. */
@@ -262,17 +261,17 @@ static void not_when_work_takes_long(void **state)
     s->overrides[0] = "peers.bucket=2MiB";
     s->overrides[1] = "session.io_deadline=100ms";
     s->overrides[2] = "commit.snapshot=staged";
-    s->clock.now_ns = drag;
+    s->time.clock.now_ns = drag;
     sim_start_trainer(s);
     sim_join(s, end, "auto1", NULL, "session.io_deadline=60s");
     weft_staged_info info = {.size = sizeof info};
     uint64_t begun_ms = 0;
     for (unsigned i = 0; weft_staged(end->session, 0, &info) != WEFT_OK; i++) {
         if (i == 1000)
-            sim_fail(s, "no snapshot");
+            fleet_fail("no snapshot");
         if (begun_ms == 0 && end->session->rollout->arriving.book.buckets)
             begun_ms = sim_ms(s);
-        s->now_ns += WEFT_NS_PER_MS;
+        s->time.now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->trainer);
         works = true;
         sim_step(s, end);
@@ -280,7 +279,7 @@ static void not_when_work_takes_long(void **state)
     }
     const uint64_t each_ms = (sim_ms(s) - begun_ms) / end->session->rollout->arriving.book.buckets;
     if (each_ms < SIM_HEARTBEAT_MS + 100)
-        sim_fail(s, "%llu ms a bucket are no time", (unsigned long long)each_ms);
+        fleet_fail("%llu ms a bucket are no time", (unsigned long long)each_ms);
     assert_int_equal(sim_lost(s), 0);
     sim_close(s);
 }
@@ -298,7 +297,7 @@ static void not_when_the_trainer_stops(void **state)
         sim_tick(s);
     assert_true(sim_record(s, "auto1")->sender.flights.writes > 0);
     for (unsigned i = 0; i < 10 * SIM_IO_MS; i++) {
-        s->now_ns += WEFT_NS_PER_MS;
+        s->time.now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->rollouts[0]);
     }
     sim_settle(s, 20000);
@@ -333,7 +332,7 @@ static void play(uint64_t seed)
     line(LINE);
     sim_settle(s, 60000);
     if (sim_lost(s) > 0)
-        sim_fail(s, "%llu peers were lost", (unsigned long long)sim_lost(s));
+        fleet_fail("%llu peers were lost", (unsigned long long)sim_lost(s));
     sim_close(s);
 }
 

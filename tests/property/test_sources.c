@@ -31,7 +31,7 @@ static void wish(source_world *w, rank *r)
     if (weft_offered(r->session, UINT64_MAX, 0, &newest) != WEFT_OK || (newest == r->wished && source_below(w, 20)))
         return;
     r->wished = newest;
-    source_must(w, weft_want(r->session, newest), "want");
+    fleet_need(weft_want(r->session, newest), "want");
 }
 
 static void settle_commit(source_world *w, rank *r)
@@ -40,7 +40,7 @@ static void settle_commit(source_world *w, rank *r)
     holds_undone += !keep;
     const weft_status status = weft_settle(r->session, keep ? WEFT_SETTLE_KEEP : WEFT_SETTLE_UNDO, NULL, NULL);
     if (status != WEFT_E_BASE || !r->rotten) /* a queued commit finds the rot only now */
-        source_must(w, status, "settle");
+        fleet_need(status, "settle");
     r->held_back = false;
     source_check(w, r);
 }
@@ -65,14 +65,14 @@ static bool scrub(const source_world *w, rank *r)
 {
     const weft_status status = weft_scrub(r->session);
     if (status != WEFT_OK && status != WEFT_E_BASE && status != WEFT_E_STATE)
-        source_stop(w, "scrub: %s: %s", weft_status_name(status), weft_last_error());
+        fleet_fail("scrub: %s: %s", weft_status_name(status), weft_last_error());
     r->rotten = r->rotten && status != WEFT_OK;
     source_check(w, r);
     return !r->rotten;
 }
 
 /* A snapshot is put to the engine where all sources that are there have one run. */
-static void check_runs(const source_world *w, const rank *r, const weft_staged_info *info)
+static void check_runs(const rank *r, const weft_staged_info *info)
 {
     const weft_joint *joint = r->session->joint;
     uint64_t run = 0;
@@ -81,7 +81,7 @@ static void check_runs(const source_world *w, const rank *r, const weft_staged_i
         if (joining->state != WEFT_JOIN_JOINED)
             continue;
         if (run && run != joining->welcome.run)
-            source_stop(w, "version %llu is staged across runs", (unsigned long long)info->target.number);
+            fleet_fail("version %llu is staged across runs", (unsigned long long)info->target.number);
         run = joining->welcome.run;
     }
 }
@@ -101,12 +101,12 @@ static void turn(source_world *w, rank *r)
         wish(w, r);
     if (weft_staged(r->session, 0, &info) != WEFT_OK)
         return;
-    check_runs(w, r, &info);
+    check_runs(r, &info);
     if (acts && source_below(w, 6) == 0) /* the engine has no time for that */
-        r->busy_until_ns = w->now_ns + source_below(w, 600) * WEFT_NS_PER_MS;
-    if (acts && w->now_ns < r->busy_until_ns)
+        r->busy_until_ns = w->time.now_ns + source_below(w, 600) * WEFT_NS_PER_MS;
+    if (acts && w->time.now_ns < r->busy_until_ns)
         return;
-    const uint64_t begun_ns = w->now_ns;
+    const uint64_t begun_ns = w->time.now_ns;
     const bool hold = info.kind == WEFT_STAGED_UPDATE && source_below(w, 4) == 0;
     const uint32_t flags = !hold ? 0 : source_below(w, 2) ? WEFT_COMMIT_HOLD : WEFT_COMMIT_QUEUE;
     r->blocked = true;
@@ -115,10 +115,10 @@ static void turn(source_world *w, rank *r)
     r->held_back = status == WEFT_OK && hold;
     queued += flags == WEFT_COMMIT_QUEUE;
     commits += status == WEFT_OK;
-    if (w->now_ns > begun_ns + 10000 * WEFT_NS_PER_MS)
-        source_stop(w, "a commit took more than ten seconds");
+    if (w->time.now_ns > begun_ns + 10000 * WEFT_NS_PER_MS)
+        fleet_fail("a commit took more than ten seconds");
     if (weft_status_scope(status) == WEFT_SCOPE_CALL && status != WEFT_E_TIMEOUT && status != WEFT_E_STATE)
-        source_stop(w, "commit: %s: %s", weft_status_name(status), weft_last_error());
+        fleet_fail("commit: %s: %s", weft_status_name(status), weft_last_error());
     source_check(w, r);
 }
 
@@ -267,11 +267,11 @@ static void count_kept(const rank *r)
 /* One turn of everybody, but of who waits in a call. */
 static void turns(source_world *w)
 {
-    w->rounds++;
+    w->time.rounds++;
     for (unsigned i = 0; i < w->source_count; i++) {
         source *s = &w->sources[i];
         if (s->session)
-            source_step(w, s->session);
+            fleet_step(s->session);
         if (source_below(w, 4 + 8 * i) == 0) /* the last is the slowest */
             go_on(w, s);
     }
@@ -279,7 +279,7 @@ static void turns(source_world *w)
         rank *r = &w->ranks[i];
         if (!r->session || r->blocked)
             continue;
-        source_step(w, r->session);
+        fleet_step(r->session);
         count_kept(r);
         source_check(w, r);
         if (source_below(w, 3) == 0)
@@ -291,7 +291,7 @@ static void turns(source_world *w)
 
 static void round_of(source_world *w)
 {
-    w->now_ns += WEFT_NS_PER_MS;
+    w->time.now_ns += WEFT_NS_PER_MS;
     turns(w);
 }
 
@@ -325,18 +325,18 @@ static void calm(source_world *w)
 
 static void settle(source_world *w)
 {
-    const uint64_t end_ns = w->now_ns + 60000 * WEFT_NS_PER_MS;
+    const uint64_t end_ns = w->time.now_ns + 60000 * WEFT_NS_PER_MS;
     calm(w);
     while (!is_settled(w)) {
-        if (w->now_ns > end_ns)
-            source_stop(w, "not settled after a minute");
+        if (w->time.now_ns > end_ns)
+            fleet_fail("not settled after a minute");
         round_of(w);
     }
     for (unsigned i = 0; i < w->rank_count; i++) {
         source_check(w, &w->ranks[i]);
-        source_must(w, weft_scrub(w->ranks[i].session), "scrub");
+        fleet_need(weft_scrub(w->ranks[i].session), "scrub");
         if (!part_is_clean(w, &w->ranks[i].has))
-            source_stop(w, "something was written beside the view of rank %u", i);
+            fleet_fail("something was written beside the view of rank %u", i);
     }
 }
 

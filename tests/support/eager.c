@@ -80,7 +80,7 @@ void early_must_be(sim *s, unsigned at, weft_peer_state state)
     weft_peer_info info;
     assert_true(sim_peer(s, s->rollouts[at].name, &info));
     if (info.state != state)
-        sim_fail(s, "%s is %s", info.name, weft_peer_state_name(info.state));
+        fleet_fail("%s is %s", info.name, weft_peer_state_name(info.state));
 }
 
 weft_trainer *early_trainer(sim *s)

@@ -126,10 +126,10 @@ bool receiver_step(receiver *r, int fd, int milliseconds)
     return n != 0;
 }
 
-void receive_all(play *p, int self)
+void receive_all(play *p)
 {
     receiver r;
-    int fd = p->sockets[self][1];
+    int fd = p->line;
     receiver_open(&r, p->provider, fd);
     while (r.whole < BUCKETS)
         receiver_step(&r, fd, 20);

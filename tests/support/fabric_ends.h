@@ -58,7 +58,7 @@ void receiver_close(receiver *r);
 /* Polls once, or waits where nothing came; true when something did. */
 bool receiver_step(receiver *r, int fd, int milliseconds);
 /* A role: receives every bucket, then serves until its sender has all its completions. */
-void receive_all(play *p, int self);
+void receive_all(play *p);
 
 /* ---- a sender */
 

@@ -1,6 +1,5 @@
 /* Forks, reaps and joins the processes of a test. */
 #include <errno.h>
-#include <glob.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -29,64 +27,55 @@ void play_nap(double seconds)
     nanosleep(&t, NULL);
 }
 
-void play_start(play *p, const char *provider, play_role_fn lead, play_role_fn other, int others)
+typedef struct role {
+    play *play;
+    int self;
+    play_role_fn fn;
+} role;
+
+/* The lead is forked last: it has the lines to all. */
+static int perform(void *user, int line)
 {
     static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
-    memset(p, 0, sizeof *p);
-    p->provider = provider;
-    for (int i = 1; i <= others; i++)
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, p->sockets[i]), 0);
-    for (int i = others; i >= 0; i--) { /* the lead last: it knows all pids */
-        fflush(NULL);
-        pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0) {
-            alarm(240);
-            for (size_t k = 0; k < sizeof caught / sizeof caught[0]; k++)
-                signal(caught[k], SIG_DFL); /* cmocka's handlers would go on with the next test here */
-            for (int k = 1; k <= others; k++)
-                close(p->sockets[k][i ? 0 : 1]);
-            (i ? other : lead)(p, i);
-            exit(0); /* the leak check runs here */
-        }
-        p->pids[i] = pid;
-    }
-    for (int i = 1; i <= others; i++) {
-        close(p->sockets[i][0]);
-        close(p->sockets[i][1]);
-    }
+    const role *r = user;
+    play *p = r->play;
+    alarm(240);
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
+        signal(caught[i], SIG_DFL); /* cmocka's handlers would go on with the next test here */
+    for (int i = 1; i < PLAY_CAST_MAX; i++)
+        if (r->self > 0 && p->processes[i].line >= 0)
+            close(p->processes[i].line);
+    p->line = line;
+    r->fn(p);
+    return 0; /* the leak check runs at the exit */
 }
 
-/* libfabric's shm leaves its segments, named by process, where a process is killed. */
-static void sweep(pid_t pid)
+void play_start(play *p, const char *provider, play_role_fn lead, play_role_fn other, int others)
 {
-    char pattern[64];
-    glob_t found;
-    snprintf(pattern, sizeof pattern, "/dev/shm/%d:*", (int)pid);
-    if (glob(pattern, 0, NULL, &found) != 0)
-        return;
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        unlink(found.gl_pathv[i]);
-    globfree(&found);
+    *p = (play){.provider = provider, .line = -1};
+    for (int i = 0; i < PLAY_CAST_MAX; i++)
+        p->processes[i].line = -1;
+    for (int i = others; i >= 0; i--) {
+        role r = {p, i, i ? other : lead};
+        const fleet_spawn start = {.name = "play", .talks = i > 0, .body = perform, .user = &r};
+        assert_int_equal(fleet_process_start(&p->processes[i], &start), WEFT_OK);
+    }
+    for (int i = 1; i <= others; i++) {
+        close(p->processes[i].line);
+        p->processes[i].line = -1;
+    }
 }
 
 void play_finish(play *p, int others, unsigned killed)
 {
-    int status = 0;
     for (int i = 0; i <= others; i++) {
-        assert_int_equal(waitpid(p->pids[i], &status, 0), p->pids[i]);
-        bool good = killed & 1u << i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                                     : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        sweep(p->pids[i]);
-        if (good)
+        while (fleet_processes_reap(&p->processes[i], 1) > 0)
+            play_nap(0.005);
+        const int code = p->processes[i].exit_code;
+        if (code == (killed & 1u << i ? 128 + SIGKILL : 0))
             continue;
-        for (int k = i + 1; k <= others; k++) {
-            kill(p->pids[k], SIGKILL);
-            waitpid(p->pids[k], NULL, 0);
-            sweep(p->pids[k]);
-        }
-        fail_msg("process %d of %s ended by signal %d or with exit code %d", i, p->provider,
-                 WIFSIGNALED(status) ? WTERMSIG(status) : 0, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+        fleet_processes_end(p->processes, (size_t)others + 1, 0);
+        fail_msg("process %d of %s ended with exit code %d", i, p->provider, code);
     }
 }
 

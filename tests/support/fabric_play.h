@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "weft.h"
+#include "harness/process.h"
 
 /* In a child: cmocka's own assertions would jump into the parent's copy of the test. */
 #define CHECK(condition, ...)                                                                                          \
@@ -26,11 +26,11 @@
 #define PLAY_CAST_MAX 4
 typedef struct play {
     const char *provider;
-    pid_t pids[PLAY_CAST_MAX];
-    int sockets[PLAY_CAST_MAX][2]; /* [i][0]: at process 0, [i][1]: at process i */
+    fleet_process processes[PLAY_CAST_MAX]; /* at process 0, with a line to each of the others */
+    int line;                               /* at each of the others, to process 0 */
 } play;
 
-typedef void (*play_role_fn)(play *p, int self);
+typedef void (*play_role_fn)(play *p);
 
 /* Forks `others` processes (fewer than PLAY_CAST_MAX) that play `other`, then one that plays `lead`. */
 void play_start(play *p, const char *provider, play_role_fn lead, play_role_fn other, int others);

@@ -3,8 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
+#include "harness/clock.h"
+#include "joint/joint.h"
+#include "peer/peer.h"
 #include "tests/support/deferred.h"
 #include "tests/support/port.h"
 
@@ -41,18 +45,38 @@ void fleet_sleep_ms(uint32_t ms)
     nanosleep(&t, NULL);
 }
 
-/* Lines go to standard error only when asked for: WEFT_TEST_LOG=1. */
-static void hear(void *user, weft_log_level level, const char *line)
+void fleet_fail(const char *format, ...)
 {
-    if (getenv("WEFT_TEST_LOG"))
-        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)fleet_now_ms() % 1000000, (const char *)user, level,
-                line);
+    char text[512];
+    const fleet_clock *clock = fleet_clock_now();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (clock && clock->first_seed)
+        fail_msg("WEFT_SEED=%llu, round %llu, %llu ms: %s", (unsigned long long)clock->first_seed,
+                 (unsigned long long)clock->rounds, (unsigned long long)(clock->now_ns / WEFT_NS_PER_MS), text);
+    fail_msg("%s", text);
+    abort();
 }
 
-static void must(weft_status status, const char *what)
+void fleet_hear(void *user, weft_log_level level, const char *line)
 {
-    if (status != WEFT_OK)
-        fail_msg("%s: %s: %s", what, weft_status_name(status), weft_last_error());
+    if (getenv("WEFT_TEST_LOG"))
+        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)(weft_clock_ns() / WEFT_NS_PER_MS % 1000000),
+                (const char *)user, level, line);
+}
+
+void fleet_cut(const weft_session *session)
+{
+    const weft_trainer *trainer = session->trainer;
+    const weft_joint *joint = session->joint;
+    for (uint32_t i = 0; trainer && i < trainer->peers.count; i++)
+        if (trainer->peers.list[i].connection.control.fd >= 0)
+            shutdown(trainer->peers.list[i].connection.control.fd, SHUT_RDWR);
+    for (uint32_t i = 0; joint && i < joint->count; i++)
+        if (joint->ends[i]->joining.control.fd >= 0)
+            shutdown(joint->ends[i]->joining.control.fd, SHUT_RDWR);
 }
 
 /* True if the environment asks for a device at this end. */
@@ -101,7 +125,7 @@ fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool tra
     f->other = getenv("WEFT_TEST_ORDER") ? fleet_layout_shuffled(f->layout, 4711) : NULL;
     f->bytes = weft_layout_bytes(f->layout);
     f->seed = UINT64_C(20260101);
-    f->log = hear;
+    f->log = fleet_hear;
     f->dense = malloc(f->bytes);
     f->scratch_dense = malloc(f->bytes);
     if (!f->dense || !f->scratch_dense)
@@ -149,22 +173,8 @@ weft_site *fleet_site(const fleet *f, const char *extra)
         overrides[count++] = f->overrides[i];
     if (extra)
         overrides[count++] = extra;
-    must(weft_site_load(f->scratch.path, overrides, count, &site), "site");
+    fleet_need(weft_site_load(f->scratch.path, overrides, count, &site), "site");
     return site;
-}
-
-weft_stats_info fleet_stats(weft_session *session)
-{
-    weft_stats_info stats = {.size = sizeof stats};
-    must(weft_stats(session, &stats), "stats");
-    return stats;
-}
-
-weft_version fleet_held(weft_session *session)
-{
-    weft_version held = {0, 0, 0};
-    weft_held(session, &held);
-    return held;
 }
 
 /* Remembers the trainer's bits under the root that it publishes. */
@@ -196,23 +206,23 @@ static void model_open(fleet *f, fleet_end *end, weft_layout *layout, unsigned s
 void fleet_open_trainer(fleet *f)
 {
     weft_options options = {.size = sizeof options, .log = f->log, .log_user = f->trainer.name};
+    char listen[64];
     options.first_version = f->first_version;
     weft_site *site = fleet_site(f, NULL);
     if (f->heard) {
         options.log = f->heard;
         options.log_user = f;
     }
-    weft_status status = weft_trainer_open(site, f->layout, &options, &f->trainer.session);
+    f->trainer.session = fleet_trainer_open(site, f->layout, &options, listen);
     weft_site_free(site);
-    must(status, "trainer");
-    snprintf(f->listen, sizeof f->listen, "trainer.listen=%s", fleet_stats(f->trainer.session).listen);
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=%s", listen);
 }
 
 void fleet_bind_trainer(fleet *f, const char *attachment)
 {
     model_open(f, &f->trainer, f->layout, 0, f->trainer_device);
     fleet_model_put(&f->trainer.model, f->dense);
-    must(fleet_model_bind(&f->trainer.model, f->trainer.session, attachment, 0), "bind trainer");
+    fleet_need(fleet_model_bind(&f->trainer.model, f->trainer.session, attachment, 0), "bind trainer");
     remember(f);
 }
 
@@ -228,9 +238,8 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
     weft_options options = {.size = sizeof options, .log = f->log, .log_user = end->name, .wants = f->wants};
     options.tells_away = f->tells;
     weft_site *site = fleet_site(f, extra);
-    weft_status status = weft_rollout_open(site, end->name, f->other ? f->other : f->layout, &options, &end->session);
+    end->session = fleet_rollout_open(site, end->name, f->other ? f->other : f->layout, &options);
     weft_site_free(site);
-    must(status, "rollout");
 }
 
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment)
@@ -244,8 +253,8 @@ void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *at
         fleet_fill(f->layout, f->scratch_dense, &seed);
         fleet_model_put(&end->model, f->scratch_dense);
     }
-    must(fleet_model_bind(&end->model, end->session, attachment, start == FLEET_EMPTY ? WEFT_BIND_EMPTY : 0),
-         "bind rollout");
+    fleet_need(fleet_model_bind(&end->model, end->session, attachment, start == FLEET_EMPTY ? WEFT_BIND_EMPTY : 0),
+               "bind rollout");
 }
 
 void fleet_join(fleet *f, unsigned at, fleet_start start)
@@ -276,7 +285,7 @@ void fleet_publish_dense(fleet *f, const char *attachment)
 {
     weft_publish_options options = {sizeof options, attachment, attachment ? strlen(attachment) : 0};
     fleet_model_put(&f->trainer.model, f->dense);
-    must(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, NULL), "publish");
+    fleet_need(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, NULL), "publish");
     remember(f);
 }
 
@@ -300,7 +309,7 @@ void fleet_check_bytes(fleet *f, unsigned at, const uint8_t *dense)
 void fleet_check(fleet *f, unsigned at)
 {
     weft_version held = {0, 0, 0};
-    must(weft_held(f->rollouts[at].session, &held), "held");
+    fleet_need(weft_held(f->rollouts[at].session, &held), "held");
     for (uint64_t i = f->history_count; i-- > 0;)
         if (f->history[i].root == held.root && f->history[i].number == held.number) {
             fleet_check_bytes(f, at, f->history[i].dense);
@@ -415,16 +424,7 @@ bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, 
 
 bool fleet_peer(fleet *f, const char *name, weft_peer_info *info)
 {
-    weft_peer_info peers[80];
-    peers[0].size = sizeof peers[0];
-    size_t count = 0;
-    must(weft_peers(f->trainer.session, peers, 80, &count), "peers");
-    for (size_t i = 0; i < count && i < 80; i++)
-        if (strcmp(peers[i].name, name) == 0) {
-            *info = peers[i];
-            return true;
-        }
-    return false;
+    return fleet_find(f->trainer.session, name, info);
 }
 
 weft_peer_info fleet_line(fleet *f, const char *name)

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "harness/session.h"
 #include "providers/loop.h"
 #include "weft.h"
 
@@ -102,6 +103,10 @@ uint64_t fleet_random(uint64_t *seed);
 uint64_t fleet_below(uint64_t *seed, uint64_t limit);
 uint64_t fleet_now_ms(void);
 void fleet_sleep_ms(uint32_t ms);
+/* Takes lines of an end, whose name is `user`: standard error gets them with WEFT_TEST_LOG=1. */
+void fleet_hear(void *user, weft_log_level level, const char *line);
+/* Cuts all connections of a session, so that a goodbye finds no way out, as of a process that dies. */
+void fleet_cut(const weft_session *session);
 
 /* ---- fleet_model.c */
 weft_layout *fleet_layout(fleet_size size);
@@ -182,8 +187,4 @@ bool fleet_peer(fleet *f, const char *name, weft_peer_info *info);
 /* The same of a peer that was seen. */
 weft_peer_info fleet_line(fleet *f, const char *name);
 void fleet_wait_state(fleet *f, const char *name, weft_peer_state state, uint32_t bound_ms);
-weft_stats_info fleet_stats(weft_session *session);
-/* All zero: none. */
-weft_version fleet_held(weft_session *session);
-
 #endif

@@ -18,7 +18,7 @@ static int open_world(void **state)
     static const char *const names[] = {"auto1", "auto2", "auto3"};
     (void)state;
     s = sim_open(world_size, 3, 1);
-    s->now_ns = 60000 * WEFT_NS_PER_MS;
+    s->time.now_ns = 60000 * WEFT_NS_PER_MS;
     s->overrides[0] = "trainer.address=r0, r1";
     s->overrides[1] = "peers.address=r0, r1";
     snprintf(s->attachment, sizeof s->attachment, "label");

@@ -2,9 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "peer/peer.h"
 #include "rollout/rollout.h"
 
 #define TICK_NS WEFT_NS_PER_MS
@@ -40,42 +38,12 @@ static const char cut_text[] = "[cut.rows]\ntensors = norm.2, quant\nby = rows\n
                                "[cut.e4m3]\ntensors = e4m3\nby = columns\nat = 3\n"
                                "[cut.alone]\ntensors = mask, long, packed\n";
 
-static uint64_t now_ns(void *user)
-{
-    return ((const sim *)user)->now_ns;
-}
-
 /* A session waits: the others go on meanwhile. */
 static void pass(void *user, uint64_t ns)
 {
     sim *s = user;
     (void)ns;
     sim_round(s);
-}
-
-static void hear(void *user, weft_log_level level, const char *line)
-{
-    if (getenv("WEFT_TEST_LOG"))
-        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)(weft_clock_ns() / WEFT_NS_PER_MS), (const char *)user,
-                level, line);
-}
-
-_Noreturn void sim_fail(const sim *s, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fail_msg("WEFT_SEED=%llu, round %llu, %llu ms: %s", (unsigned long long)s->first_seed,
-             (unsigned long long)s->rounds, (unsigned long long)(s->now_ns / WEFT_NS_PER_MS), text);
-    abort();
-}
-
-static void must(const sim *s, weft_status status, const char *what)
-{
-    if (status != WEFT_OK)
-        sim_fail(s, "%s: %s: %s", what, weft_status_name(status), weft_last_error());
 }
 
 uint64_t sim_below(sim *s, uint64_t limit)
@@ -88,12 +56,11 @@ sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed)
     sim *s = calloc(1, sizeof *s);
     if (!s)
         abort();
-    s->seed = s->first_seed = seed;
-    s->now_ns = 1;
-    s->clock = (weft_clock){now_ns, pass, s};
+    s->seed = seed;
+    fleet_clock_open(&s->time, pass, s);
+    s->time.first_seed = seed;
     s->rollout_count = rollouts;
     s->small = size == FLEET_SMALL;
-    weft_clock_own = &s->clock;
     weft_loop_set_faults(NULL);
     site_scratch_open(&s->scratch);
     site_scratch_write(&s->scratch, site_text, sizeof site_text - 1);
@@ -119,7 +86,7 @@ void sim_cut(sim *s)
     site_scratch_write(&s->scratch, text, (size_t)length);
     weft_site *site = load_site(s, NULL);
     weft_site_cuts(site, cuts);
-    must(s, weft_cells_open(s->layout, cuts, (uint32_t)site->cut_count, &s->cells), "cells");
+    fleet_need(weft_cells_open(s->layout, cuts, (uint32_t)site->cut_count, &s->cells), "cells");
     weft_site_free(site);
 }
 
@@ -154,7 +121,7 @@ void sim_close(sim *s)
     free(s->dense);
     free(s->other);
     site_scratch_close(&s->scratch);
-    weft_clock_own = NULL;
+    fleet_clock_close();
     free(s);
 }
 
@@ -167,7 +134,7 @@ static weft_site *load_site(const sim *s, const char *override)
         overrides[count++] = s->overrides[i];
     if (override)
         overrides[count++] = override;
-    must(s, weft_site_load(s->scratch.path, overrides, count, &site), "site");
+    fleet_need(weft_site_load(s->scratch.path, overrides, count, &site), "site");
     return site;
 }
 
@@ -175,15 +142,13 @@ static weft_site *load_site(const sim *s, const char *override)
 
 bool sim_awake(const sim *s, const sim_end *end)
 {
-    return end->session && !end->zombie && !end->blocked && s->now_ns >= end->stopped_until_ns;
+    return end->session && !end->zombie && !end->blocked && s->time.now_ns >= end->stopped_until_ns;
 }
 
 void sim_step(sim *s, sim_end *end)
 {
-    weft_event event = {.size = sizeof event};
-    must(s, weft_progress(end->session, 0), "progress");
-    while (weft_events(end->session, &event) == WEFT_OK)
-        ;
+    (void)s;
+    fleet_step(end->session);
 }
 
 /* The root that a version has for an end. */
@@ -215,12 +180,12 @@ void sim_check(sim *s, const sim_end *end)
         if (root_at(s, end, i) == root)
             expected = s->history[i].dense;
     if (!expected)
-        sim_fail(s, "%s holds version %llu, digest %016llx, which nobody published", end->name,
-                 (unsigned long long)held.number, (unsigned long long)root);
+        fleet_fail("%s holds version %llu, digest %016llx, which nobody published", end->name,
+                   (unsigned long long)held.number, (unsigned long long)root);
     if (!end->view)
         fleet_model_get(&end->model, s->other);
     if (end->view ? !sim_view_has(end->view, expected) : memcmp(s->other, expected, s->bytes) != 0)
-        sim_fail(s, "%s has other bits than those of version %llu", end->name, (unsigned long long)held.number);
+        fleet_fail("%s has other bits than those of version %llu", end->name, (unsigned long long)held.number);
 }
 
 /* Whether another end came under the same name, which has the name when this one is lost. */
@@ -239,12 +204,12 @@ static void check_silent(const sim *s, const sim_end *end)
 {
     weft_peer_info info;
     uint64_t since = end->stopped_since_ns > s->trainer_steady_ns ? end->stopped_since_ns : s->trainer_steady_ns;
-    bool stopped = end->session && !end->zombie && s->now_ns < end->stopped_until_ns && !is_followed(s, end);
-    if (!stopped || !sim_awake(s, &s->trainer) || s->now_ns < since + (SIM_HEARTBEAT_MS + 20) * WEFT_NS_PER_MS)
+    bool stopped = end->session && !end->zombie && s->time.now_ns < end->stopped_until_ns && !is_followed(s, end);
+    if (!stopped || !sim_awake(s, &s->trainer) || s->time.now_ns < since + (SIM_HEARTBEAT_MS + 20) * WEFT_NS_PER_MS)
         return;
     if (sim_peer(s, end->name, &info) && info.state != WEFT_PEER_LOST)
-        sim_fail(s, "%s is %s, silent for %llu ms", end->name, weft_peer_state_name(info.state),
-                 (unsigned long long)((s->now_ns - since) / WEFT_NS_PER_MS));
+        fleet_fail("%s is %s, silent for %llu ms", end->name, weft_peer_state_name(info.state),
+                   (unsigned long long)((s->time.now_ns - since) / WEFT_NS_PER_MS));
 }
 
 /* Keeps or undoes the commit that an end holds. */
@@ -253,10 +218,10 @@ static void settle_commit(sim *s, sim_end *end)
     weft_version before, after;
     const uint64_t root = end->held_back;
     const bool keep = sim_below(s, 2);
-    must(s, weft_held(end->session, &before), "held");
-    must(s, weft_settle(end->session, keep ? WEFT_SETTLE_KEEP : WEFT_SETTLE_UNDO, NULL, &after), "settle");
+    fleet_need(weft_held(end->session, &before), "held");
+    fleet_need(weft_settle(end->session, keep ? WEFT_SETTLE_KEEP : WEFT_SETTLE_UNDO, NULL, &after), "settle");
     if (after.root != (keep ? root : before.root))
-        sim_fail(s, "%s: settled at version %llu", end->name, (unsigned long long)after.number);
+        fleet_fail("%s: settled at version %llu", end->name, (unsigned long long)after.number);
     end->held_back = 0;
     sim_check(s, end);
 }
@@ -278,13 +243,13 @@ static void wish(sim *s, sim_end *end)
         number++;
     end->wished[end->wishes++ % SIM_WISHES] = number;
     end->wishing = true;
-    must(s, weft_want(end->session, number), "want");
+    fleet_need(weft_want(end->session, number), "want");
 }
 
 /* What is staged for an end that names its versions is one of these. A repair is in place of a snapshot: it begins at
  * no version, and ends at the newest. What was staged may have another number since a trainer came that knows it by
  * that. Bits without a label are led to the newest version. */
-static void check_wished(const sim *s, sim_end *end, const weft_staged_info *info)
+static void check_wished(sim_end *end, const weft_staged_info *info)
 {
     weft_version held = {0, 0, 0};
     const bool kept = info->target.root == end->staged_root;
@@ -295,8 +260,8 @@ static void check_wished(const sim *s, sim_end *end, const weft_staged_info *inf
     for (unsigned i = 0; i < SIM_WISHES && !wished; i++)
         wished = end->wished[i] == info->target.number;
     if (!wished)
-        sim_fail(s, "%s: version %llu is staged, which it did not want", end->name,
-                 (unsigned long long)info->target.number);
+        fleet_fail("%s: version %llu is staged, which it did not want", end->name,
+                   (unsigned long long)info->target.number);
 }
 
 /* Flips a bit of some weight, where that has an address. */
@@ -318,7 +283,7 @@ static void scrub(sim *s, sim_end *end)
     weft_version held;
     const weft_status status = weft_scrub(end->session);
     if (status != WEFT_OK && status != WEFT_E_BASE && status != WEFT_E_STATE)
-        sim_fail(s, "%s: scrub: %s: %s", end->name, weft_status_name(status), weft_last_error());
+        fleet_fail("%s: scrub: %s: %s", end->name, weft_status_name(status), weft_last_error());
     if (status == WEFT_OK && weft_held(end->session, &held) == WEFT_OK && held.run != 0)
         end->rotten = false;
     sim_check(s, end);
@@ -348,7 +313,7 @@ void sim_commit(sim *s, sim_end *end)
     weft_status status = weft_staged(end->session, 0, &info);
     end->wishing = end->wishing && status != WEFT_E_PASSED;
     if (status == WEFT_OK)
-        check_wished(s, end, &info);
+        check_wished(end, &info);
     if (status == WEFT_E_REFUSED) {
         close_end(end);
         return;
@@ -356,20 +321,20 @@ void sim_commit(sim *s, sim_end *end)
     if (status != WEFT_OK)
         return;
     if (s->act && sim_below(s, 12) == 0) /* the engine has no time for that */
-        end->busy_until_ns = s->now_ns + sim_below(s, 3 * SIM_HEARTBEAT_MS) * WEFT_NS_PER_MS;
-    if (s->now_ns < end->busy_until_ns)
+        end->busy_until_ns = s->time.now_ns + sim_below(s, 3 * SIM_HEARTBEAT_MS) * WEFT_NS_PER_MS;
+    if (s->time.now_ns < end->busy_until_ns)
         return;
-    uint64_t begun_ns = s->now_ns;
+    uint64_t begun_ns = s->time.now_ns;
     end->blocked = true;
     const bool hold = s->holds && info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;
     status = weft_commit(end->session, info.target.number, NULL, hold ? WEFT_COMMIT_HOLD : 0, &held);
     end->held_back = status == WEFT_OK && hold ? info.target.root : 0;
     end->blocked = false;
     if (weft_status_scope(status) == WEFT_SCOPE_CALL && status != WEFT_E_TIMEOUT && status != WEFT_E_STATE)
-        sim_fail(s, "%s: commit: %s: %s", end->name, weft_status_name(status), weft_last_error());
-    if (s->now_ns > begun_ns + 60000 * WEFT_NS_PER_MS)
-        sim_fail(s, "%s: a commit took %llu ms", end->name,
-                 (unsigned long long)((s->now_ns - begun_ns) / WEFT_NS_PER_MS));
+        fleet_fail("%s: commit: %s: %s", end->name, weft_status_name(status), weft_last_error());
+    if (s->time.now_ns > begun_ns + 60000 * WEFT_NS_PER_MS)
+        fleet_fail("%s: a commit took %llu ms", end->name,
+                   (unsigned long long)((s->time.now_ns - begun_ns) / WEFT_NS_PER_MS));
     sim_check(s, end);
 }
 
@@ -377,8 +342,8 @@ void sim_round(sim *s)
 {
     sim_end *order[SIM_ROLLOUTS + 1];
     unsigned count = 0;
-    s->rounds++;
-    s->now_ns += TICK_NS;
+    s->time.rounds++;
+    s->time.now_ns += TICK_NS;
     for (unsigned i = 0; i < s->rollout_count; i++)
         order[count++] = &s->rollouts[i];
     order[count++] = &s->trainer;
@@ -423,12 +388,12 @@ void sim_calm(sim *s, uint64_t rounds)
 void sim_remember(sim *s)
 {
     weft_version held;
-    must(s, weft_held(s->trainer.session, &held), "held");
+    fleet_need(weft_held(s->trainer.session, &held), "held");
     s->newest = held.number;
     if (s->history_count && s->history[s->history_count - 1].root == held.root)
         return; /* the same bits under another label */
     if (s->history_count == FLEET_HISTORY)
-        sim_fail(s, "more than %d versions", FLEET_HISTORY);
+        fleet_fail("more than %d versions", FLEET_HISTORY);
     s->history[s->history_count] = (fleet_version){held.root, held.number, malloc(s->bytes)};
     memcpy(s->history[s->history_count++].dense, s->dense, s->bytes);
 }
@@ -436,20 +401,20 @@ void sim_remember(sim *s)
 void sim_start_trainer(sim *s)
 {
     sim_end *end = &s->trainer;
-    weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
+    weft_options options = {.size = sizeof options, .log = fleet_hear, .log_user = end->name};
+    char listen[64];
     options.first_version = s->newest;
     options.incarnation = ++s->incarnation;
     weft_site *site = load_site(s, NULL);
-    weft_status status = weft_trainer_open(site, s->layout, &options, &end->session);
+    end->session = fleet_trainer_open(site, s->layout, &options, listen);
     weft_site_free(site);
-    must(s, status, "trainer");
     fleet_model_open(&end->model, s->layout, 0);
     fleet_model_put(&end->model, s->dense);
-    must(s, weft_bind(end->session, end->model.pieces, end->model.piece_count, s->attachment, strlen(s->attachment), 0),
-         "bind trainer");
-    weft_stats_info stats = fleet_stats(end->session);
-    snprintf(s->listen, sizeof s->listen, "trainer.listen=%s", stats.listen);
-    s->trainer_steady_ns = s->now_ns;
+    fleet_need(
+        weft_bind(end->session, end->model.pieces, end->model.piece_count, s->attachment, strlen(s->attachment), 0),
+        "bind trainer");
+    snprintf(s->listen, sizeof s->listen, "trainer.listen=%s", listen);
+    s->trainer_steady_ns = s->time.now_ns;
     sim_remember(s);
 }
 
@@ -460,38 +425,25 @@ void sim_stop_trainer(sim *s)
 
 void sim_kill_trainer(sim *s)
 {
-    weft_trainer *trainer = s->trainer.session->trainer;
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        if (trainer->peers.list[i].connection.control.fd >= 0)
-            shutdown(trainer->peers.list[i].connection.control.fd, SHUT_RDWR);
+    fleet_cut(s->trainer.session);
     close_end(&s->trainer);
 }
 
 void sim_publish(sim *s, uint32_t per_mille)
 {
     weft_publish_options options = {sizeof options, s->attachment, strlen(s->attachment)};
-    uint64_t before_ns = s->now_ns;
+    uint64_t before_ns = s->time.now_ns;
     fleet_change(s->layout, s->dense, per_mille, &s->seed);
     fleet_model_put(&s->trainer.model, s->dense);
-    must(s, weft_publish(s->trainer.session, s->newest + 1, NULL, &options, NULL), "publish");
-    if (s->now_ns != before_ns)
-        sim_fail(s, "publish waited");
+    fleet_need(weft_publish(s->trainer.session, s->newest + 1, NULL, &options, NULL), "publish");
+    if (s->time.now_ns != before_ns)
+        fleet_fail("publish waited");
     sim_remember(s);
 }
 
 bool sim_peer(const sim *s, const char *name, weft_peer_info *info)
 {
-    weft_peer_info infos[64];
-    size_t count = 0;
-    infos[0].size = sizeof infos[0];
-    if (!s->trainer.session || weft_peers(s->trainer.session, infos, 64, &count) != WEFT_OK)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(infos[i].name, name) == 0) {
-            *info = infos[i];
-            return true;
-        }
-    return false;
+    return s->trainer.session && fleet_find(s->trainer.session, name, info);
 }
 
 /* ---- rollouts */
@@ -543,13 +495,14 @@ static void give_bits(sim *s, sim_end *end, const uint8_t *dense)
     if (s->cells.count > 0)
         end->start_root = whole_root(s, dense);
     else
-        must(s, weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
-             "digest");
+        fleet_need(
+            weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
+            "digest");
 }
 
 void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, const char *override)
 {
-    weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
+    weft_options options = {.size = sizeof options, .log = fleet_hear, .log_user = end->name};
     options.incarnation = ++s->incarnation;
     snprintf(end->name, sizeof end->name, "%s", name);
     end->view = draw_view(s);
@@ -558,17 +511,15 @@ void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, cons
     end->named = s->named_in && sim_below(s, s->named_in) == 0;
     options.wants = end->named;
     weft_site *site = load_site(s, override);
-    weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);
+    end->session = fleet_rollout_open(site, end->name, s->layout, &options);
     weft_site_free(site);
-    must(s, status, "rollout");
     open_model(s, end, (unsigned)sim_below(s, 4));
     if (dense)
         give_bits(s, end, dense);
     const uint32_t flags = dense ? 0 : WEFT_BIND_EMPTY;
-    must(s,
-         end->view ? sim_view_bind(end->view, end->session, flags)
-                   : fleet_model_bind(&end->model, end->session, NULL, flags),
-         "bind rollout");
+    fleet_need(end->view ? sim_view_bind(end->view, end->session, flags)
+                         : fleet_model_bind(&end->model, end->session, NULL, flags),
+               "bind rollout");
 }
 
 void sim_leave(sim *s, sim_end *end)
@@ -580,15 +531,14 @@ void sim_leave(sim *s, sim_end *end)
 void sim_kill(sim *s, sim_end *end)
 {
     (void)s;
-    if (end->session->rollout->joining.control.fd >= 0)
-        shutdown(end->session->rollout->joining.control.fd, SHUT_RDWR); /* a goodbye finds no way out */
+    fleet_cut(end->session);
     close_end(end);
 }
 
 void sim_stop(sim *s, sim_end *end, uint64_t ms)
 {
-    end->stopped_since_ns = s->now_ns;
-    end->stopped_until_ns = s->now_ns + ms * WEFT_NS_PER_MS;
+    end->stopped_since_ns = s->time.now_ns;
+    end->stopped_until_ns = s->time.now_ns + ms * WEFT_NS_PER_MS;
     if (end == &s->trainer)
         s->trainer_steady_ns = end->stopped_until_ns;
 }
@@ -606,7 +556,7 @@ static bool settled(const sim *s)
 {
     weft_version newest;
     weft_peer_info info;
-    must(s, weft_held(s->trainer.session, &newest), "held");
+    fleet_need(weft_held(s->trainer.session, &newest), "held");
     for (unsigned i = 0; i < s->rollout_count; i++) {
         const sim_end *end = &s->rollouts[i];
         if (!end->session)
@@ -621,7 +571,7 @@ static bool settled(const sim *s)
 
 void sim_settle(sim *s, uint64_t bound_ms)
 {
-    uint64_t end_ns = s->now_ns + bound_ms * WEFT_NS_PER_MS;
+    uint64_t end_ns = s->time.now_ns + bound_ms * WEFT_NS_PER_MS;
     s->trainer.stopped_until_ns = 0;
     for (unsigned i = 0; i < s->rollout_count; i++) {
         if (s->rollouts[i].zombie)
@@ -629,13 +579,13 @@ void sim_settle(sim *s, uint64_t bound_ms)
         s->rollouts[i].stopped_until_ns = 0;
     }
     while (!settled(s)) {
-        if (s->now_ns > end_ns)
-            sim_fail(s, "not settled after %llu ms", (unsigned long long)bound_ms);
+        if (s->time.now_ns > end_ns)
+            fleet_fail("not settled after %llu ms", (unsigned long long)bound_ms);
         sim_calm(s, 1);
     }
     for (unsigned i = 0; i < s->rollout_count; i++)
         if (s->rollouts[i].session) {
             sim_check(s, &s->rollouts[i]);
-            must(s, weft_scrub(s->rollouts[i].session), "scrub");
+            fleet_need(weft_scrub(s->rollouts[i].session), "scrub");
         }
 }

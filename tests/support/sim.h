@@ -9,7 +9,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/sim_view.h"
 
-#include "base/clock.h"
+#include "harness/clock.h"
 
 #define SIM_ROLLOUTS 10
 
@@ -41,10 +41,8 @@ typedef struct sim_end {
 } sim_end;
 
 typedef struct sim {
-    uint64_t seed, first_seed;
-    uint64_t now_ns;
-    uint64_t rounds;
-    weft_clock clock;
+    fleet_clock time;
+    uint64_t seed;
     site_scratch scratch;
     char listen[96];
     const char *overrides[4]; /* of the site, for both ends; set before the trainer starts */
@@ -78,8 +76,6 @@ void sim_cut(sim *s);
 void sim_close(sim *s);
 
 uint64_t sim_below(sim *s, uint64_t limit);
-/* Reports the failure with the seed, and the test fails. */
-_Noreturn void sim_fail(const sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void sim_round(sim *s);
 void sim_rounds(sim *s, uint64_t count);

@@ -13,13 +13,13 @@
 
 static inline uint64_t sim_ms(const sim *s)
 {
-    return s->now_ns / WEFT_NS_PER_MS;
+    return s->time.now_ns / WEFT_NS_PER_MS;
 }
 
 /* Lets a millisecond pass in which no end commits. */
 static inline void sim_tick(sim *s)
 {
-    s->now_ns += WEFT_NS_PER_MS;
+    s->time.now_ns += WEFT_NS_PER_MS;
     sim_step(s, &s->trainer);
     for (unsigned i = 0; i < s->rollout_count; i++)
         if (s->rollouts[i].session)
@@ -37,7 +37,7 @@ static inline weft_peer *sim_record(const sim *s, const char *name)
     for (uint32_t i = 0; i < trainer->peers.count; i++)
         if (strcmp(trainer->peers.list[i].claim.name, name) == 0)
             return &trainer->peers.list[i];
-    sim_fail(s, "no peer %s", name);
+    fleet_fail("no peer %s", name);
 }
 
 #endif

@@ -114,7 +114,7 @@ void part_bind(const source_world *w, const part *p, weft_session *session, uint
 {
     weft_block blocks[SLICES];
     part_blocks(w, p, blocks);
-    source_must(w, weft_bind_blocks(session, blocks, p->count, NULL, 0, flags), "bind");
+    fleet_need(weft_bind_blocks(session, blocks, p->count, NULL, 0, flags), "bind");
 }
 
 static bool blank_row(uint8_t *mine, const uint8_t *theirs, uint64_t bytes)

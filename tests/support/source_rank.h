@@ -15,18 +15,18 @@ static unsigned slower = 1;
 
 static inline void turns(source_world *world)
 {
-    world->rounds++;
+    world->time.rounds++;
     for (unsigned i = 0; i < world->source_count; i++)
-        if (world->sources[i].session && (i > 0 || world->rounds % slower == 0))
-            source_step(world, world->sources[i].session);
+        if (world->sources[i].session && (i > 0 || world->time.rounds % slower == 0))
+            fleet_step(world->sources[i].session);
     for (unsigned i = 0; i < world->rank_count; i++)
         if (world->ranks[i].session && !world->ranks[i].blocked)
-            source_step(world, world->ranks[i].session);
+            fleet_step(world->ranks[i].session);
 }
 
 static inline void round_of(void)
 {
-    w.now_ns += WEFT_NS_PER_MS;
+    w.time.now_ns += WEFT_NS_PER_MS;
     turns(&w);
 }
 
@@ -148,7 +148,7 @@ static inline void come_to(uint64_t number)
         weft_staged_info info = {.size = sizeof info};
         round_of();
         if (weft_staged(rank_session(), 0, &info) == WEFT_OK)
-            source_must(&w, commit_flags(info.target.number, 0), "commit");
+            fleet_need(commit_flags(info.target.number, 0), "commit");
         if (weft_held(rank_session(), &held) != WEFT_OK)
             held = (weft_version){0, 0, 0};
     }

@@ -3,10 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "joint/joint.h"
-#include "peer/peer.h"
+#include "site/site.h"
 #include "tests/support/port.h"
 
 static const char site_text[] =
@@ -20,17 +18,12 @@ static const char site_text[] =
     "[cut.columns]\ntensors = double, half\nby = columns\nat = 100, 400\n"
     "[cut.alone]\ntensors = mask, long, packed\n";
 
-static uint64_t now_ns(void *user)
-{
-    return ((const source_world *)user)->now_ns;
-}
-
 /* A session waits: the others go on meanwhile. */
 static void pass(void *user, uint64_t ns)
 {
     source_world *w = user;
     (void)ns;
-    w->now_ns += WEFT_NS_PER_MS;
+    w->time.now_ns += WEFT_NS_PER_MS;
     if (w->turn)
         w->turn(w);
 }
@@ -41,26 +34,7 @@ static void hear(void *user, weft_log_level level, const char *line)
 {
     if (source_heard)
         source_heard(line);
-    if (getenv("WEFT_TEST_LOG"))
-        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)(weft_clock_ns() / WEFT_NS_PER_MS), (const char *)user,
-                level, line);
-}
-
-_Noreturn void source_stop(const source_world *w, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fail_msg("WEFT_SEED=%llu, round %llu: %s", (unsigned long long)w->first_seed, (unsigned long long)w->rounds, text);
-    abort();
-}
-
-void source_must(const source_world *w, weft_status status, const char *what)
-{
-    if (status != WEFT_OK)
-        source_stop(w, "%s: %s: %s", what, weft_status_name(status), weft_last_error());
+    fleet_hear(user, level, line);
 }
 
 uint64_t source_below(source_world *w, uint64_t limit)
@@ -81,7 +55,7 @@ const version *source_find(const source_world *w, uint64_t run, uint64_t number)
 static void remember_as(source_world *w, uint64_t run, uint64_t number, const uint8_t *dense)
 {
     if (w->history_count == HISTORY)
-        source_stop(w, "more than %u versions", HISTORY);
+        fleet_fail("more than %u versions", HISTORY);
     w->history[w->history_count] = (version){run, number, malloc(w->bytes)};
     memcpy(w->history[w->history_count++].dense, dense, w->bytes);
 }
@@ -100,9 +74,9 @@ void source_check(const source_world *w, const rank *r)
         return;
     const version *v = source_find(w, held.run, held.number);
     if (!v)
-        source_stop(w, "a rank holds version %llu, which nobody published", (unsigned long long)held.number);
+        fleet_fail("a rank holds version %llu, which nobody published", (unsigned long long)held.number);
     if (!part_has(w, &r->has, v->dense))
-        source_stop(w, "a rank has other bits than those of version %llu", (unsigned long long)held.number);
+        fleet_fail("a rank has other bits than those of version %llu", (unsigned long long)held.number);
 }
 
 /* ---- sources */
@@ -110,7 +84,7 @@ void source_check(const source_world *w, const rank *r)
 static weft_site *load_site(const source_world *w, const char *override)
 {
     weft_site *site = NULL;
-    source_must(w, weft_site_load(w->scratch.path, &override, override ? 1 : 0, &site), "site");
+    fleet_need(weft_site_load(w->scratch.path, &override, override ? 1 : 0, &site), "site");
     return site;
 }
 
@@ -132,7 +106,7 @@ static weft_site *stored_site(const source_world *w)
     site_scratch_write(&scratch, text, (size_t)used);
     snprintf(store, sizeof store, "trainer.store=%s", w->store);
     snprintf(level, sizeof level, "trainer.store_level=%s", w->store_level);
-    source_must(w, weft_site_load(scratch.path, overrides, 2, &site), "site with a store");
+    fleet_need(weft_site_load(scratch.path, overrides, 2, &site), "site with a store");
     site_scratch_close(&scratch);
     return site;
 }
@@ -140,7 +114,7 @@ static weft_site *stored_site(const source_world *w)
 void source_open(source_world *w, unsigned i)
 {
     source *s = &w->sources[i];
-    char listen[128];
+    char listen[128], address[64];
     weft_options options = {.size = sizeof options, .log = hear, .log_user = s->listen};
     weft_slice slices[SLICES];
     s->has.order = w->orders[i].layout ? &w->orders[i] : NULL;
@@ -152,8 +126,7 @@ void source_open(source_world *w, unsigned i)
     options.source = w->store ? i : 0;
     snprintf(listen, sizeof listen, "trainer.listen=%s", s->listen[0] ? s->listen : "127.0.0.1:0");
     weft_site *site = w->store ? stored_site(w) : load_site(w, listen);
-    source_must(w, weft_trainer_open(site, s->has.order ? s->has.order->layout : w->layout, &options, &s->session),
-                "source");
+    s->session = fleet_trainer_open(site, s->has.order ? s->has.order->layout : w->layout, &options, address);
     weft_site_free(site);
     part_put(w, &s->has, source_find(w, options.run, s->published)->dense);
 }
@@ -168,10 +141,7 @@ void source_start(source_world *w, unsigned i)
 
 void source_kill(source *s)
 {
-    const weft_trainer *trainer = s->session->trainer;
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        if (trainer->peers.list[i].connection.control.fd >= 0)
-            shutdown(trainer->peers.list[i].connection.control.fd, SHUT_RDWR);
+    fleet_cut(s->session);
     weft_close(s->session);
     s->session = NULL;
 }
@@ -198,7 +168,7 @@ void source_return(source_world *w, unsigned i)
 void source_go_to(source_world *w, source *s, uint64_t number)
 {
     part_put(w, &s->has, source_find(w, w->run, number)->dense);
-    source_must(w, weft_publish(s->session, number, NULL, NULL, NULL), "publish");
+    fleet_need(weft_publish(s->session, number, NULL, NULL, NULL), "publish");
     s->published = number;
 }
 
@@ -356,9 +326,7 @@ void source_rank_open(source_world *w, unsigned i, const char *override, bool em
     options.source_count = count;
     options.wants = r->named;
     weft_site *site = load_site(w, override);
-    source_must(w,
-                weft_rollout_open(site, name, r->has.order ? r->has.order->layout : w->layout, &options, &r->session),
-                "rollout");
+    r->session = fleet_rollout_open(site, name, r->has.order ? r->has.order->layout : w->layout, &options);
     weft_site_free(site);
     part_bind(w, &r->has, r->session, empty ? WEFT_BIND_EMPTY : 0);
 }
@@ -384,10 +352,7 @@ void source_rank_close(rank *r)
 
 void source_rank_kill(rank *r)
 {
-    const weft_joint *joint = r->session->joint;
-    for (uint32_t i = 0; i < joint->count; i++)
-        if (joint->ends[i]->joining.control.fd >= 0)
-            shutdown(joint->ends[i]->joining.control.fd, SHUT_RDWR);
+    fleet_cut(r->session);
     source_rank_close(r);
 }
 
@@ -395,10 +360,9 @@ void source_world_open(source_world *w, uint64_t seed)
 {
     weft_cut cuts[8];
     memset(w, 0, sizeof *w);
-    w->seed = w->first_seed = seed;
-    w->now_ns = 1;
-    w->clock = (weft_clock){now_ns, pass, w};
-    weft_clock_own = &w->clock;
+    w->seed = seed;
+    fleet_clock_open(&w->time, pass, w);
+    w->time.first_seed = seed;
     weft_loop_set_faults(NULL);
     site_scratch_open(&w->scratch);
     site_scratch_write(&w->scratch, site_text, sizeof site_text - 1);
@@ -408,7 +372,7 @@ void source_world_open(source_world *w, uint64_t seed)
     fleet_fill(w->layout, w->dense, &w->seed);
     weft_site *site = load_site(w, NULL);
     weft_site_cuts(site, cuts);
-    source_must(w, weft_cells_open(w->layout, cuts, (uint32_t)site->cut_count, &w->cells), "cells");
+    fleet_need(weft_cells_open(w->layout, cuts, (uint32_t)site->cut_count, &w->cells), "cells");
     weft_site_free(site);
     if (getenv("WEFT_TEST_ORDER"))
         source_shuffle(w);
@@ -420,7 +384,7 @@ void source_shuffle(source_world *w)
         return;
     for (unsigned i = 0; i < SOURCES + RANKS; i++) {
         w->orders[i].layout = fleet_layout_shuffled(w->layout, w->seed + i);
-        source_must(w, weft_layout_match(w->layout, w->orders[i].layout, w->orders[i].number), "orders");
+        fleet_need(weft_layout_match(w->layout, w->orders[i].layout, w->orders[i].number), "orders");
     }
 }
 
@@ -454,15 +418,7 @@ void source_world_close(source_world *w)
     weft_layout_free(w->layout);
     free(w->dense);
     site_scratch_close(&w->scratch);
-    weft_clock_own = NULL;
-}
-
-void source_step(const source_world *w, weft_session *session)
-{
-    weft_event event = {.size = sizeof event};
-    source_must(w, weft_progress(session, 0), "progress");
-    while (weft_events(session, &event) == WEFT_OK)
-        ;
+    fleet_clock_close();
 }
 
 void source_publish(source_world *w, uint32_t per_mille)

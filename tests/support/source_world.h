@@ -7,7 +7,7 @@
 
 #include "tests/support/fleet.h"
 
-#include "base/clock.h"
+#include "harness/clock.h"
 #include "shard/cut.h"
 
 #define SOURCES 4u
@@ -55,10 +55,9 @@ typedef struct version {
 } version;
 
 typedef struct source_world {
-    uint64_t seed, first_seed, rounds, incarnation;
+    fleet_clock time;
+    uint64_t seed, incarnation;
     source_order orders[SOURCES + RANKS]; /* without layouts: all have the world's order */
-    _Atomic uint64_t now_ns;              /* threads of a store read it */
-    weft_clock clock;
     site_scratch scratch;
     weft_layout *layout;
     weft_cells cells;
@@ -78,8 +77,6 @@ typedef struct source_world {
 /* Gets the lines of ranks and sources; NULL: nobody does. */
 extern void (*source_heard)(const char *line);
 
-_Noreturn void source_stop(const source_world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void source_must(const source_world *w, weft_status status, const char *what);
 uint64_t source_below(source_world *w, uint64_t limit);
 
 /* Opens a world without sessions. */
@@ -142,7 +139,4 @@ void source_rank_kill(rank *r);
 const version *source_find(const source_world *w, uint64_t run, uint64_t number);
 /* A rank that holds a version has its bits. */
 void source_check(const source_world *w, const rank *r);
-/* Takes one step of a session, and its events. */
-void source_step(const source_world *w, weft_session *session);
-
 #endif

@@ -265,10 +265,10 @@ static void two_runs_are_told_of_once(void **state)
     for (unsigned times = 1; times <= 2; times++) {
         rank_end(1)->joining.welcome.run = w.run + 77;
         for (unsigned i = 0; i < 3; i++)
-            source_step(&w, rank_session());
+            fleet_step(rank_session());
         assert_int_equal(apart_lines, times);
         rank_end(1)->joining.welcome.run = w.run;
-        source_step(&w, rank_session());
+        fleet_step(rank_session());
     }
 }
 

@@ -90,23 +90,23 @@ static void how_long_one_waits_for_a_relay(void **state)
     (void)state;
     be_behind();
     assert_true(weft_follow_waits(&publisher->newest, b));
-    s->now_ns += (SIM_HEARTBEAT_MS / 2 - 1) * WEFT_NS_PER_MS;
+    s->time.now_ns += (SIM_HEARTBEAT_MS / 2 - 1) * WEFT_NS_PER_MS;
     assert_true(weft_follow_waits(&publisher->newest, b));
-    s->now_ns += 2 * WEFT_NS_PER_MS;
+    s->time.now_ns += 2 * WEFT_NS_PER_MS;
     assert_false(weft_follow_waits(&publisher->newest, b));
     /* who names versions waits for one that may name the same, for a moment */
     a->wish = (weft_wish){.named = true};
-    b->wish = (weft_wish){.named = true, .open = true, .number = 3, .since_ns = s->now_ns};
+    b->wish = (weft_wish){.named = true, .open = true, .number = 3, .since_ns = s->time.now_ns};
     b->following.waits_since_ns = 0;
     assert_true(weft_follow_waits(&publisher->newest, b));
-    s->now_ns += 25 * WEFT_NS_PER_MS;
+    s->time.now_ns += 25 * WEFT_NS_PER_MS;
     assert_false(weft_follow_waits(&publisher->newest, b));
     a->wish = b->wish = (weft_wish){.named = true, .number = 3};
     assert_false(weft_follow_waits(&publisher->newest, b)); /* who wants nothing */
     a->wish.open = true;
-    a->wish.since_ns = s->now_ns;
+    a->wish.since_ns = s->time.now_ns;
     assert_true(weft_follow_gathers(publisher, a));
-    s->now_ns += 25 * WEFT_NS_PER_MS;
+    s->time.now_ns += 25 * WEFT_NS_PER_MS;
     assert_false(weft_follow_gathers(publisher, a));
 }
 
@@ -169,8 +169,8 @@ static void whose_name_it_is(void **state)
         weft_peer *record = NULL;
         anew();
         a->claim.hello.incarnation = 10;
-        a->connection.control.heard_ns = s->now_ns - rows[i].silent_ms * WEFT_NS_PER_MS;
-        a->claim.joined_ns = s->now_ns - rows[i].joined_ms * WEFT_NS_PER_MS;
+        a->connection.control.heard_ns = s->time.now_ns - rows[i].silent_ms * WEFT_NS_PER_MS;
+        a->claim.joined_ns = s->time.now_ns - rows[i].joined_ms * WEFT_NS_PER_MS;
         a->standing.held_order = rows[i].idle ? WEFT_ORDER_UNKNOWN : a->standing.held_order;
         guest->session->site->replace = rows[i].replace ? WEFT_REPLACE_YES : WEFT_REPLACE_NO;
         guest->connection.control.guard = rows[i].proved ? (weft_guard *)1 : NULL;
@@ -194,8 +194,8 @@ static weft_status asks(uint64_t incarnation)
 
 static void a_is_heard(void)
 {
-    a->connection.control.heard_ns = s->now_ns += WEFT_NS_PER_MS;
-    s->now_ns += WEFT_NS_PER_MS;
+    a->connection.control.heard_ns = s->time.now_ns += WEFT_NS_PER_MS;
+    s->time.now_ns += WEFT_NS_PER_MS;
 }
 
 /* One rival asks at a time until it has its answer, or does not come for it. */
@@ -210,7 +210,7 @@ static void rivals(void **state)
     assert_int_equal(asks(12), WEFT_E_SYSTEM);
     assert_int_equal(asks(11), WEFT_E_REFUSED);
     assert_int_equal(asks(12), WEFT_E_SYSTEM);
-    s->now_ns += 3000 * WEFT_NS_PER_MS;
+    s->time.now_ns += 3000 * WEFT_NS_PER_MS;
     a_is_heard();
     assert_int_equal(asks(11), WEFT_E_SYSTEM);
     a_is_heard();
@@ -241,8 +241,8 @@ static void whose_place_it_is(void **state)
         weft_peer *record = NULL, *first = a < b ? a : b, *second = a < b ? b : a;
         a->session->site->trainer.max_peers = rows[i].most;
         first->standing.held_order = second->standing.held_order = WEFT_ORDER_UNKNOWN;
-        first->claim.joined_ns = s->now_ns;
-        second->claim.joined_ns = s->now_ns - rows[i].idle_ms * WEFT_NS_PER_MS;
+        first->claim.joined_ns = s->time.now_ns;
+        second->claim.joined_ns = s->time.now_ns - rows[i].idle_ms * WEFT_NS_PER_MS;
         put(second, &rows[i].change);
         c->connection.greeted = !rows[i].gone;
         const weft_status status = weft_claim_take(&trainer->peers, guest, &hello, &record);

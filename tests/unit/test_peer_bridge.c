@@ -153,7 +153,7 @@ static void what_the_thread_makes(void **state)
     pthread_mutex_unlock(lock);
     weft_bridge_stop(bridge);
     pthread_mutex_lock(lock);
-    weft_clock_own = &s->clock;
+    weft_clock_own = &s->time.clock;
 }
 
 /* A peer that names another version in each turn has one merge queued. */

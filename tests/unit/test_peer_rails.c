@@ -40,7 +40,7 @@ static void what_has_landed(void **state)
         rail(0)->turn = 1;
         rail(0)->posted = 10;
         rail(0)->landed = 5;
-        rail(0)->moved_ns = s->now_ns;
+        rail(0)->moved_ns = s->time.now_ns;
         weft_port *const port = rail(0)->port;
         rail(0)->port = rows[i].closed ? NULL : port;
         weft_wire_put_landed(&out, &landed);
@@ -150,13 +150,13 @@ static void who_stands_still(void **state)
         for (uint32_t at = 0; at < 2; at++) {
             landed.port[at].turn = rail(at)->turn;
             landed.port[at].writes = rail(at)->landed;
-            rail(at)->moved_ns = s->now_ns - rows[i].still_ns;
+            rail(at)->moved_ns = s->time.now_ns - rows[i].still_ns;
         }
         rail(0)->posted = rail(0)->landed + 1;
         rail(1)->posted = rail(1)->landed + rows[i].other_busy;
         if (rows[i].other_moves)
-            rail(1)->moved_ns = s->now_ns;
-        a->sender.rails.looked_ns = s->now_ns;
+            rail(1)->moved_ns = s->time.now_ns;
+        a->sender.rails.looked_ns = s->time.now_ns;
         weft_wire_put_landed(&out, &landed);
         if (weft_rail_landed(&a->sender, out.data, out.used) != rows[i].status || rail(0)->state != rows[i].after)
             fail_msg("row %zu: %d", i, (int)rail(0)->state);
@@ -221,7 +221,7 @@ static void how_long_a_rail_cools(void **state)
         rail(0)->state = rows[i].state;
         rail(1)->state = rows[i].other;
         rail(0)->cool_ns = rows[i].cool * patience_ns();
-        rail(0)->since_ns = s->now_ns - rows[i].up * patience_ns();
+        rail(0)->since_ns = s->time.now_ns - rows[i].up * patience_ns();
         const weft_status status = weft_rail_fail(&a->sender, rail(0), "a test");
         if ((status == WEFT_E_PEER_LOST) != rows[i].lost || rail(0)->cool_ns != rows[i].cools * patience_ns() ||
             (rail(0)->state == WEFT_RAIL_CLOSING) == rows[i].lost)
@@ -259,23 +259,23 @@ static void what_is_looked_after(void **state)
         weft_waits waits = {.wake_ns = UINT64_MAX};
         anew();
         rail(0)->state = rows[i].state;
-        rail(0)->since_ns = s->now_ns - rows[i].since_ns;
+        rail(0)->since_ns = s->time.now_ns - rows[i].since_ns;
         rail(0)->retry_ns = 0;
         rail(0)->posted = rail(0)->landed + 1; /* it stands still */
-        rail(0)->moved_ns = s->now_ns - patience_ns() / 2;
+        rail(0)->moved_ns = s->time.now_ns - patience_ns() / 2;
         for (uint32_t at = 0; at < 2; at++) {
-            rail(at)->refused_ns = rows[i].refuse >> at & 1 ? s->now_ns - 2 * patience_ns() : 0;
-            rail(at)->asked_ns = s->now_ns - 1;
+            rail(at)->refused_ns = rows[i].refuse >> at & 1 ? s->time.now_ns - 2 * patience_ns() : 0;
+            rail(at)->asked_ns = s->time.now_ns - 1;
         }
         if (rows[i].state == WEFT_RAIL_COOLING)
             weft_rail_port_close(rail(0));
         if (rows[i].chunk)
             a->sender.posting.chunk_bytes = rows[i].chunk;
         a->sender.rails.looking = rows[i].looking;
-        a->sender.rails.looked_ns = s->now_ns - (rows[i].looking ? rows[i].since_ns : patience_ns());
-        if (weft_rail_check(&a->sender, s->now_ns, &waits) != rows[i].status || rail(0)->state != rows[i].after ||
-            (a->sender.rails.looked_ns == s->now_ns) != rows[i].looks ||
-            (rail(0)->state == WEFT_RAIL_COOLING && rail(0)->retry_ns <= s->now_ns))
+        a->sender.rails.looked_ns = s->time.now_ns - (rows[i].looking ? rows[i].since_ns : patience_ns());
+        if (weft_rail_check(&a->sender, s->time.now_ns, &waits) != rows[i].status || rail(0)->state != rows[i].after ||
+            (a->sender.rails.looked_ns == s->time.now_ns) != rows[i].looks ||
+            (rail(0)->state == WEFT_RAIL_COOLING && rail(0)->retry_ns <= s->time.now_ns))
             fail_msg("row %zu: %d", i, (int)rail(0)->state);
     }
 }
@@ -318,7 +318,7 @@ static void which_rail_carries(void **state)
         a->sender.posting.busy = true;
         a->sender.posting.slot = 0;
         a->sender.flights.parcels[0].chunks = 1;
-        assert_int_equal(weft_feed_pump(publisher, a, s->now_ns, &waits), WEFT_OK);
+        assert_int_equal(weft_feed_pump(publisher, a, s->time.now_ns, &waits), WEFT_OK);
         if (rail(0)->sent.writes - before[0] != !rows[i].goes || rail(1)->sent.writes - before[1] != rows[i].goes)
             fail_msg("row %zu", i);
         if (rail(!rows[i].goes)->rate_bytes_s != rows[i].other)
@@ -344,7 +344,7 @@ static void how_a_bucket_goes(void **state)
     b->sender.posting.busy = true;
     b->sender.posting.chunk = 0;
     b->sender.posting.bucket.header.chunks = 0;
-    assert_int_equal(weft_feed_pump(publisher, b, s->now_ns, &waits), WEFT_OK);
+    assert_int_equal(weft_feed_pump(publisher, b, s->time.now_ns, &waits), WEFT_OK);
     assert_false(b->sender.posting.busy);
     assert_true(a->sender.posting.pace.tokens < before.tokens || a->sender.posting.pace.filled_ns > before.filled_ns);
     b->following.parent = NULL;
@@ -353,9 +353,9 @@ static void how_a_bucket_goes(void **state)
         weft_loop_set_rail(at ? "r1" : "r0", &refuses);
     c->sender.posting.busy = true;
     c->sender.posting.chunk = 0;
-    const uint64_t begun_ns = s->now_ns += 1000 * WEFT_NS_PER_MS;
-    for (int i = 0; i < 2; i++, s->now_ns += WEFT_NS_PER_MS)
-        assert_int_equal(weft_feed_pump(publisher, c, s->now_ns, &waits), WEFT_OK);
+    const uint64_t begun_ns = s->time.now_ns += 1000 * WEFT_NS_PER_MS;
+    for (int i = 0; i < 2; i++, s->time.now_ns += WEFT_NS_PER_MS)
+        assert_int_equal(weft_feed_pump(publisher, c, s->time.now_ns, &waits), WEFT_OK);
     assert_true(c->sender.posting.again);
     assert_int_equal(c->sender.flights.progress_ns, begun_ns);
     for (unsigned at = 0; at < 2; at++)
@@ -388,14 +388,14 @@ static void an_address_that_is_away(void **state)
     for (unsigned i = 0; i < 3; i++) {
         assert_int_not_equal(weft_outlet_find(&trainer->outlets, "loop", 1, &found), WEFT_OK);
         assert_ptr_equal(found, outlet);
-        s->now_ns += patience_ns() + 1;
+        s->time.now_ns += patience_ns() + 1;
     }
     assert_int_equal(warnings, 1);
     assert_ptr_equal(outlet->link, link);
     assert_int_not_equal(weft_outlet_find(&trainer->outlets, "loop", 1, &found), WEFT_OK);
     weft_loop_set_rail("r1", NULL);
     assert_int_equal(weft_outlet_find(&trainer->outlets, "loop", 1, &found), WEFT_AGAIN);
-    s->now_ns += patience_ns() + 1;
+    s->time.now_ns += patience_ns() + 1;
     assert_int_equal(weft_outlet_find(&trainer->outlets, "loop", 1, &found), WEFT_OK);
     assert_false(outlet->away);
     weft_log_enter(before);

@@ -69,7 +69,7 @@ static void what_is_out_of_turn(void **state)
         put(a, &rows[i].change);
         const uint32_t rtts = a->tuning.estimate.rtt_count;
         if (rows[i].type != WEFT_MESSAGE_ACCEPT)
-            weft_wire_put_word(&out, s->now_ns + 1);
+            weft_wire_put_word(&out, s->time.now_ns + 1);
         if (stays(rows[i].type, &out) != rows[i].stays)
             fail_msg("row %zu", i);
         assert_int_equal(a->tuning.estimate.rtt_count, rtts); /* none of a time to come */
@@ -123,9 +123,9 @@ static void what_is_received(void **state)
                                                   .writes = 1,
                                                   .sequence = 40,
                                                   .bytes = 1000,
-                                                  .posted_ns = s->now_ns - 1000000,
+                                                  .posted_ns = s->time.now_ns - 1000000,
                                                   .slab = -1};
-        if ((weft_receipts_take(a, &receipt, s->now_ns) == WEFT_OK) != rows[i].taken ||
+        if ((weft_receipts_take(a, &receipt, s->time.now_ns) == WEFT_OK) != rows[i].taken ||
             a->sender.flights.list[1].receipted != (rows[i].taken || rows[i].receipted) ||
             (memcmp(&before, &a->tuning.estimate, sizeof before) != 0) != (rows[i].taken && !rows[i].resent))
             fail_msg("row %zu", i);
@@ -274,21 +274,21 @@ static void how_long_it_stays(void **state)
         *a = before;
         a->connection.greeted = rows[i].greeted;
         a->connection.leaving = rows[i].leaving;
-        a->connection.control.heard_ns = s->now_ns - rows[i].silent_ms * WEFT_NS_PER_MS;
-        a->sender.flights.progress_ns = s->now_ns - rows[i].still_ms * WEFT_NS_PER_MS;
-        a->connection.opened_ns = s->now_ns - rows[i].here_ms * WEFT_NS_PER_MS;
+        a->connection.control.heard_ns = s->time.now_ns - rows[i].silent_ms * WEFT_NS_PER_MS;
+        a->sender.flights.progress_ns = s->time.now_ns - rows[i].still_ms * WEFT_NS_PER_MS;
+        a->connection.opened_ns = s->time.now_ns - rows[i].here_ms * WEFT_NS_PER_MS;
         a->sender.flights.writes = rows[i].writes;
         a->sender.posting.again = rows[i].again;
-        if ((weft_peer_check_time(trainer, a, s->now_ns, &waits) == WEFT_OK) != rows[i].stays)
+        if ((weft_peer_check_time(trainer, a, s->time.now_ns, &waits) == WEFT_OK) != rows[i].stays)
             fail_msg("row %zu", i);
     }
     *a = before;
     for (uint64_t early = 2; early-- > 0;) { /* a quarter of its heartbeat after the last one it gets another PING */
         weft_waits waits = {.wake_ns = UINT64_MAX};
-        a->connection.control.heard_ns = s->now_ns;
-        a->connection.pinged_ns = s->now_ns - SIM_HEARTBEAT_MS * WEFT_NS_PER_MS / 4 + early;
-        assert_int_equal(weft_peer_check_time(trainer, a, s->now_ns, &waits), WEFT_OK);
-        assert_int_equal(a->connection.pinged_ns == s->now_ns, !early);
+        a->connection.control.heard_ns = s->time.now_ns;
+        a->connection.pinged_ns = s->time.now_ns - SIM_HEARTBEAT_MS * WEFT_NS_PER_MS / 4 + early;
+        assert_int_equal(weft_peer_check_time(trainer, a, s->time.now_ns, &waits), WEFT_OK);
+        assert_int_equal(a->connection.pinged_ns == s->time.now_ns, !early);
     }
 }
 
@@ -300,9 +300,9 @@ static void how_long_a_bucket_may_take(void **state)
     a->sender.flights.list[0] = (weft_flight){.used = true, .bytes = 1000000, .slab = -1};
     a->sender.flights.slots_free--;
     a->tuning.estimate.rate_bytes_s = 1;
-    assert_int_equal(weft_receipts_check(a, s->now_ns, &waits), WEFT_OK);
-    s->now_ns += (SIM_PATIENCE_MS + 16 * 20000 + 1000) * WEFT_NS_PER_MS; /* there and at the peer */
-    assert_int_equal(weft_receipts_check(a, s->now_ns, &waits), WEFT_E_PEER_LOST);
+    assert_int_equal(weft_receipts_check(a, s->time.now_ns, &waits), WEFT_OK);
+    s->time.now_ns += (SIM_PATIENCE_MS + 16 * 20000 + 1000) * WEFT_NS_PER_MS; /* there and at the peer */
+    assert_int_equal(weft_receipts_check(a, s->time.now_ns, &waits), WEFT_E_PEER_LOST);
     a->sender.flights.list[0] = (weft_flight){.slab = -1};
     a->sender.flights.slots_free++;
 }
@@ -324,8 +324,8 @@ static void who_hears_passing(void **state)
         a->feed.kind = rows[i].kind;
         a->sender.posting.busy = rows[i].posting;
         a->sender.flights.slots_free -= rows[i].taken;
-        assert_int_equal(weft_peer_check_time(trainer, a, s->now_ns, &waits), WEFT_OK);
-        if ((a->connection.told_ns == s->now_ns) != rows[i].told)
+        assert_int_equal(weft_peer_check_time(trainer, a, s->time.now_ns, &waits), WEFT_OK);
+        if ((a->connection.told_ns == s->time.now_ns) != rows[i].told)
             fail_msg("row %zu", i);
         a->sender.flights.slots_free += rows[i].taken;
     }

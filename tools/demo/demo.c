@@ -63,7 +63,7 @@ static int trainer_body(void *user, int line)
 
 static weft_status start_trainer(demo *d)
 {
-    const fleet_start start = {
+    const fleet_spawn start = {
         .name = "trainer", .folder = d->plan.directory, .talks = true, .body = trainer_body, .user = &d->plan};
     return fleet_process_start(&d->children[0], &start);
 }

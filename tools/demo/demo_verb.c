@@ -64,7 +64,7 @@ weft_status weft_demo_verb_start(const weft_demo_plan *plan, fleet_process *proc
 {
     verb v = {line, &plan->args->overrides};
     return fleet_process_start(process,
-                               &(fleet_start){.name = name, .folder = plan->directory, .body = run, .user = &v});
+                               &(fleet_spawn){.name = name, .folder = plan->directory, .body = run, .user = &v});
 }
 
 static weft_status out_of_time(const weft_demo_plan *plan, const fleet_process *processes, size_t count)
