@@ -3,18 +3,7 @@
 
 #include <string.h>
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true};
 
 static void held_moves_on_commit(void **state)
 {
@@ -141,11 +130,9 @@ static void waiting_for_the_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(held_moves_on_commit, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_version_by_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_missing_are_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_missing_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(waiting_for_the_lost, setup, teardown),
+        FLEET_TEST(held_moves_on_commit, plain_fleet),  FLEET_TEST(each_version_by_itself, plain_fleet),
+        FLEET_TEST(the_missing_are_named, plain_fleet), FLEET_TEST(many_missing_are_counted, plain_fleet),
+        FLEET_TEST(waiting_for_the_lost, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

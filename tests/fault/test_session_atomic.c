@@ -4,21 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int setup(void **state)
-{
-    fleet *f = fleet_open(FLEET_TILES, NULL);
-    *state = f;
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1};
 
 static uint64_t staged(fleet *f)
 {
@@ -137,11 +123,9 @@ static void trainer_is_not_told_of_undone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(altered_in_the_first_unit, setup, teardown),
-        cmocka_unit_test_setup_teardown(altered_in_the_last_unit, setup, teardown),
-        cmocka_unit_test_setup_teardown(altered_where_nothing_changes, setup, teardown),
-        cmocka_unit_test_setup_teardown(altered_before_staging, setup, teardown),
-        cmocka_unit_test_setup_teardown(trainer_is_not_told_of_undone, setup, teardown),
+        FLEET_TEST(altered_in_the_first_unit, plain_fleet),     FLEET_TEST(altered_in_the_last_unit, plain_fleet),
+        FLEET_TEST(altered_where_nothing_changes, plain_fleet), FLEET_TEST(altered_before_staging, plain_fleet),
+        FLEET_TEST(trainer_is_not_told_of_undone, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_SMALL, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {.size = FLEET_SMALL};
 
 /* `text` NULL: none. */
 static bool has(fleet *f, unsigned at, const char *text)
@@ -133,14 +123,10 @@ static void large_and_overtaken(void **state)
     test_free(text);
 }
 
-static int setup_slow(void **state)
-{
-    static const char *const overrides[] = {"peers.rate_limit=800Mbit/s", "provider.loop.chunk=64KiB", NULL};
-    *state = fleet_open(FLEET_SMALL, overrides);
-    return 0;
-}
+static const fleet_kind slow_fleet = {
+    FLEET_SMALL, .overrides = FLEET_WITH("peers.rate_limit=800Mbit/s", "provider.loop.chunk=64KiB")};
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -149,7 +135,7 @@ int main(void)
         TEST(only_the_joiner_differs),
         TEST(waited_for_by_the_trainer),
         TEST(comes_with_a_snapshot),
-        cmocka_unit_test_setup_teardown(large_and_overtaken, setup_slow, teardown),
+        FLEET_TEST(large_and_overtaken, slow_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,67 +5,56 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/relay_site.h"
-
 /* Longer than the connect_deadline of these fleets. */
 #define LONG_MS 450u
 
 #define BEHIND 3u /* rollout x1, behind relay a */
 
 static fleet_fake fake;
-static relay_site relays;
 
-static int open_with(void **state, bool wants, bool tells)
+static void no_fake(fleet *f)
 {
-    static const char *const overrides[] = {"session.connect_deadline=200ms", NULL};
-    fleet *f = fleet_open(FLEET_SMALL, overrides);
-    *state = f;
-    f->wants = wants;
-    f->tells = tells;
+    (void)f;
     fake.fd = -1;
-    fleet_start_trainer(f, NULL);
+}
+
+static void join_one(fleet *f)
+{
     fleet_join(f, 0, FLEET_SAME);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
-    return 0;
 }
 
-static int setup(void **state)
+static void join_behind(fleet *f)
 {
-    return open_with(state, false, false);
-}
-
-static int setup_wants(void **state)
-{
-    return open_with(state, true, false);
-}
-
-static int setup_tells(void **state)
-{
-    return open_with(state, false, true);
-}
-
-static int setup_relay(void **state)
-{
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
-    fleet *f = fleet_open(FLEET_TILES, overrides);
-    *state = f;
-    fake.fd = -1;
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     fleet_join(f, BEHIND, FLEET_SAME);
     fleet_wait_state(f, "x1", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     assert_string_equal(fleet_line(f, "x1").via, "a");
-    return 0;
 }
 
-static int teardown(void **state)
+static void ended(fleet *f)
 {
+    (void)f;
     fake_close(&fake);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {
+    FLEET_SMALL,     .starts = true,     .overrides = FLEET_WITH("session.connect_deadline=200ms"),
+    .open = no_fake, .opened = join_one, .close = ended};
+
+static const fleet_kind wants_fleet = {
+    FLEET_SMALL,   .starts = true,  .overrides = FLEET_WITH("session.connect_deadline=200ms"),
+    .wants = true, .open = no_fake, .opened = join_one,
+    .close = ended};
+
+static const fleet_kind tells_fleet = {
+    FLEET_SMALL,   .starts = true,  .overrides = FLEET_WITH("session.connect_deadline=200ms"),
+    .tells = true, .open = no_fake, .opened = join_one,
+    .close = ended};
+
+static const fleet_kind relay_fleet = {
+    FLEET_TILES,           .starts = true, .overrides = FLEET_WITH("peer.a.relay_memory=64MiB", "peer.x*.via=a"),
+    .relays = "a",         .joins = 1,     .open = no_fake,
+    .opened = join_behind, .close = ended};
 
 static weft_status staged(fleet *f, uint32_t deadline_ms)
 {
@@ -240,16 +229,16 @@ static void never_joined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(waits_after_a_goodbye, setup, teardown),
-        cmocka_unit_test_setup_teardown(waits_after_a_death, setup, teardown),
-        cmocka_unit_test_setup_teardown(offers_wait_too, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(tells_if_asked_to, setup_tells, teardown),
-        cmocka_unit_test_setup_teardown(tells_of_no_goodbye_of_the_next, setup_tells, teardown),
-        cmocka_unit_test_setup_teardown(an_end_that_it_cannot_talk_to, setup, teardown),
-        cmocka_unit_test_setup_teardown(such_an_end_after_a_goodbye, setup, teardown),
-        cmocka_unit_test_setup_teardown(such_an_end_after_a_goodbye, setup_tells, teardown),
-        cmocka_unit_test_setup_teardown(relays_wait_too, setup_relay, teardown),
-        cmocka_unit_test_setup_teardown(never_joined, setup, teardown),
+        FLEET_TEST(waits_after_a_goodbye, plain_fleet),
+        FLEET_TEST(waits_after_a_death, plain_fleet),
+        FLEET_TEST(offers_wait_too, wants_fleet),
+        FLEET_TEST(tells_if_asked_to, tells_fleet),
+        FLEET_TEST(tells_of_no_goodbye_of_the_next, tells_fleet),
+        FLEET_TEST(an_end_that_it_cannot_talk_to, plain_fleet),
+        FLEET_TEST(such_an_end_after_a_goodbye, plain_fleet),
+        FLEET_TEST(such_an_end_after_a_goodbye, tells_fleet),
+        FLEET_TEST(relays_wait_too, relay_fleet),
+        FLEET_TEST(never_joined, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,49 +7,6 @@
 
 #include "peer/peer.h"
 
-static int setup_with(void **state, fleet_size size, const char *const *overrides)
-{
-    *state = fleet_open(size, overrides);
-    fleet_start_trainer(*state, "attached");
-    return 0;
-}
-
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", NULL}; /* a block a version is 1 MiB */
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-/* For what counts merges: a peer whose link seems slow for a moment would have the next version as tight, by one more.
- */
-static int setup_fast(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=fast", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-/* Merges are made of both ends' bits. */
-static int setup_tight(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-/* A lost bucket is given up at this deadline, because nothing else shortens it: not the fleet's 30 s. */
-#define SOON "session.io_deadline=5s"
-
-static int setup_soon(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", SOON, NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-static int setup_soon_tight(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", SOON, NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
 /* A merge that is made, or given up, keeps no update of the journal: else its memory could never be used again. */
 static void check_pins(fleet *f)
 {
@@ -71,12 +28,30 @@ static void check_pins(fleet *f)
         assert_int_equal(pins, 0);
 }
 
-static int teardown(void **state)
-{
-    check_pins(*state);
-    fleet_close(*state);
-    return 0;
-}
+#define JOURNAL "trainer.journal=256MiB" /* a block a version is 1 MiB */
+
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH(JOURNAL),
+                                       .attachment = "attached", .close = check_pins};
+
+/* For what counts merges: a peer whose link seems slow for a moment would have the next version as tight, by one more.
+ */
+static const fleet_kind fast_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH(JOURNAL, "peers.level=fast"),
+                                      .attachment = "attached", .close = check_pins};
+
+/* Merges are made of both ends' bits. */
+static const fleet_kind tight_fleet = {FLEET_TILES, .starts = true,
+                                       .overrides = FLEET_WITH(JOURNAL, "peers.level=tight"), .attachment = "attached",
+                                       .close = check_pins};
+
+/* A lost bucket is given up at this deadline, because nothing else shortens it: not the fleet's 30 s. */
+#define SOON "session.io_deadline=5s"
+
+static const fleet_kind soon_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH(JOURNAL, SOON),
+                                      .attachment = "attached", .close = check_pins};
+
+static const fleet_kind soon_tight_fleet = {FLEET_TILES, .starts = true,
+                                            .overrides = FLEET_WITH(JOURNAL, "peers.level=tight", SOON),
+                                            .attachment = "attached", .close = check_pins};
 
 static uint64_t updates_at(fleet *f, unsigned at)
 {
@@ -232,11 +207,8 @@ static void closed_meanwhile(void **state)
 }
 
 /* A journal of eight blocks of 2 MiB: versions of large models fill it, and merges keep to their share. */
-static int setup_full(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=64MiB", NULL};
-    return setup_with(state, FLEET_LARGE, overrides);
-}
+static const fleet_kind full_fleet = {FLEET_LARGE, .starts = true, .overrides = FLEET_WITH("peers.staging=64MiB"),
+                                      .attachment = "attached", .close = check_pins};
 
 /* One version changes too much for a merge's share of the journal. Then single updates serve while they are kept. */
 static void out_of_room(void **state)
@@ -268,11 +240,9 @@ static bool bridge_rests(fleet *f, uint32_t *most)
 }
 
 /* Sixty-four blocks of 2 MiB. */
-static int setup_wide(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=64MiB", "trainer.journal=128MiB", NULL};
-    return setup_with(state, FLEET_LARGE, overrides);
-}
+static const fleet_kind wide_fleet = {FLEET_LARGE, .starts = true,
+                                      .overrides = FLEET_WITH("peers.staging=64MiB", "trainer.journal=128MiB"),
+                                      .attachment = "attached", .close = check_pins};
 
 /* Rollouts that never commit, each with a merged update of its own: together they would have the whole share, of which
  * they leave a part to snapshots and repairs. */
@@ -296,16 +266,10 @@ static void that_never_commit(void **state)
 }
 
 /* Sixteen blocks of 1 MiB, one or more a version. */
-static int setup_small(void **state)
-{
-    return setup_with(state, FLEET_TILES, NULL);
-}
+static const fleet_kind small_fleet = {FLEET_TILES, .starts = true, .attachment = "attached", .close = check_pins};
 
-static int setup_small_tight(void **state)
-{
-    static const char *const overrides[] = {"peers.level=tight", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
+static const fleet_kind small_tight_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("peers.level=tight"),
+                                             .attachment = "attached", .close = check_pins};
 
 /* The journal is full all the time; what is old gives way, and peers reach the newest all the same. */
 static void a_full_journal(void **state)
@@ -367,11 +331,11 @@ static void memory_comes_before_the_update(void **state)
     }
 }
 
-#define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define FAST(name)  cmocka_unit_test_setup_teardown(name, setup_fast, teardown)
-#define TIGHT(name) cmocka_unit_test_setup_teardown(name, setup_tight, teardown)
-#define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
-#define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
+#define TEST(name)  FLEET_TEST(name, plain_fleet)
+#define FAST(name)  FLEET_TEST(name, fast_fleet)
+#define TIGHT(name) FLEET_TEST(name, tight_fleet)
+#define SMALL(name) FLEET_TEST(name, small_fleet)
+#define FULL(name)  FLEET_TEST(name, full_fleet)
 
 int main(void)
 {
@@ -382,18 +346,18 @@ int main(void)
         TEST(publishes_meanwhile),
         TEST(with_dense_versions),
         TEST(that_change_all),
-        cmocka_unit_test_setup_teardown(lost_in_the_middle, setup_soon, teardown),
+        FLEET_TEST(lost_in_the_middle, soon_fleet),
         TEST(closed_meanwhile),
         FULL(out_of_room),
-        cmocka_unit_test_setup_teardown(that_never_commit, setup_wide, teardown),
+        FLEET_TEST(that_never_commit, wide_fleet),
         SMALL(a_full_journal),
         TEST(memory_comes_before_the_update),
         TIGHT(a_slow_one_skips),
         TIGHT(publishes_meanwhile),
         TIGHT(with_dense_versions),
-        cmocka_unit_test_setup_teardown(lost_in_the_middle, setup_soon_tight, teardown),
+        FLEET_TEST(lost_in_the_middle, soon_tight_fleet),
         TIGHT(closed_meanwhile),
-        cmocka_unit_test_setup_teardown(a_full_journal, setup_small_tight, teardown),
+        FLEET_TEST(a_full_journal, small_tight_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,30 +7,12 @@
 #include "peer/peer.h"
 #include "peer/rebuild.h"
 
-static int setup_with(void **state, fleet_size size, const char *const *overrides)
-{
-    *state = fleet_open(size, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind plain_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH("trainer.journal=256MiB", "peers.level=tight", "peer.b.level=fast")};
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", "peer.b.level=fast", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-static int setup_large(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", NULL};
-    return setup_with(state, FLEET_LARGE, overrides);
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind large_fleet = {FLEET_LARGE, .starts = true,
+                                       .overrides = FLEET_WITH("trainer.journal=256MiB", "peers.level=tight")};
 
 /* ---- what it takes */
 
@@ -167,12 +149,9 @@ static void each_its_level(void **state)
 /* ---- where it cannot be */
 
 /* Room for what one version changes, not for all of them: they come one by one. */
-static int setup_little_staging(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", "peers.staging=2200KiB",
-                                            "peers.encoded=0MiB", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
+static const fleet_kind little_staging_fleet = {FLEET_TILES, .starts = true,
+                                                .overrides = FLEET_WITH("trainer.journal=256MiB", "peers.level=tight",
+                                                                        "peers.staging=2200KiB", "peers.encoded=0MiB")};
 
 static void beyond_the_staging(void **state)
 {
@@ -186,11 +165,8 @@ static void beyond_the_staging(void **state)
 }
 
 /* A journal of sixteen blocks that forgot what lies between. */
-static int setup_little_journal(void **state)
-{
-    static const char *const overrides[] = {"peers.level=tight", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
+static const fleet_kind little_journal_fleet = {FLEET_TILES, .starts = true,
+                                                .overrides = FLEET_WITH("peers.level=tight")};
 
 static void beyond_the_journal(void **state)
 {
@@ -255,19 +231,19 @@ static void bits_of_any_version(void **state)
     assert_int_equal(weft_rebuild_target(bridge->rebuilder, f->newest + 1, 0, 0), WEFT_E_BUDGET);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(any_versions),
-        cmocka_unit_test_setup_teardown(large_tensors, setup_large, teardown),
+        FLEET_TEST(large_tensors, large_fleet),
         TEST(one_version),
         TEST(all_came_back),
         TEST(all_of_it_wholly),
         TEST(each_its_level),
-        cmocka_unit_test_setup_teardown(beyond_the_staging, setup_little_staging, teardown),
-        cmocka_unit_test_setup_teardown(beyond_the_journal, setup_little_journal, teardown),
+        FLEET_TEST(beyond_the_staging, little_staging_fleet),
+        FLEET_TEST(beyond_the_journal, little_journal_fleet),
         TEST(bits_of_any_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,14 +7,12 @@
 #include <unistd.h>
 
 #include "tests/support/fleet_keys.h"
-#include "tests/support/relay_site.h"
 #include "tests/support/seal_flood.h"
 
 #define FLOOD 64u
 
 static fleet_keys keys;
 static fleet_fake fake;
-static relay_site relays;
 static int listener;
 static struct {
     const char *end, *text;
@@ -54,15 +52,16 @@ static void must_tell(weft_session *session)
 /* a is a relay; b and c join through it. */
 static int setup(void **state)
 {
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=40MiB", "peer.b.via=a",
-                               "peer.c.via=a",         "peers.provider=stream",     NULL};
+    static const char *const overrides[] = {"peer.a.relay_memory=40MiB", "peer.b.via=a", "peer.c.via=a",
+                                            "peers.provider=stream", NULL};
     fleet *f = *state = fleet_keys_open(&keys, FLEET_SMALL, overrides);
     memset(&fake, 0, sizeof fake);
     fake.fd = listener = -1;
     want(NULL, "");
-    if (f)
-        f->log = hear;
+    if (!f)
+        return 0;
+    fleet_add_relays(f, "a");
+    f->log = hear;
     return 0;
 }
 
@@ -115,7 +114,7 @@ static void at_the_trainer(void **state)
 static void at_a_relay(void **state)
 {
     fleet *f = need(state);
-    flood(f, relays.words[0], &f->rollouts[0]);
+    flood(f, f->relays[0], &f->rollouts[0]);
 }
 
 /* Plays the trainer at its address until a is proved there. */

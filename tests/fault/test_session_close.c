@@ -8,24 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static int setup(void **state)
+static void publish_one(fleet *f)
 {
-    fleet *f = fleet_open(FLEET_TILES, NULL);
-    *state = f;
-    f->tells = true;
-    fleet_start_trainer(f, NULL);
-    fleet_join(*state, 0, FLEET_SAME);
-    fleet_catch_up(*state, 0);
-    fleet_publish(*state, 50);
-    fleet_catch_up(*state, 0);
-    return 0;
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
 }
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .tells = true, .joins = 1, .opened = publish_one};
 
 static void hear_goodbye(fleet *f)
 {
@@ -283,7 +272,7 @@ static void the_last_lines_may_ask(void **state)
     assert_true(c.answers > 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {

@@ -13,21 +13,20 @@
 
 static fleet_fake fake;
 
-static int setup(void **state)
+static void shuffles(fleet *f)
 {
-    fleet *f = *state = fleet_open(FLEET_TILES, NULL);
     fake.fd = -1;
-    fleet_start_trainer(f, "label");
     f->other = f->other ? f->other : fleet_layout_shuffled(f->layout, 4711);
-    return 0;
 }
 
-static int teardown(void **state)
+static void ended(fleet *f)
 {
+    (void)f;
     fake_close(&fake);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .attachment = "label", .opened = shuffles,
+                                       .close = ended};
 
 /* Answers the rollout's next connection by a message. */
 static void answer(int listener, weft_message type, const uint8_t *body, uint64_t length)
@@ -203,11 +202,9 @@ static void no_memory_for_an_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_liar_gets_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_asks_again_and_again_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(compares_for_ever, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_difference_is_forgotten, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_memory_for_an_order, setup, teardown),
+        FLEET_TEST(a_liar_gets_no_memory, plain_fleet),  FLEET_TEST(who_asks_again_and_again_waits, plain_fleet),
+        FLEET_TEST(compares_for_ever, plain_fleet),      FLEET_TEST(a_difference_is_forgotten, plain_fleet),
+        FLEET_TEST(no_memory_for_an_order, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

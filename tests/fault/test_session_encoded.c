@@ -9,39 +9,13 @@
 
 static const char *const little[] = {LITTLE, "peers.encoded=16MiB", "trainer.journal=64MiB", NULL};
 
-static fleet *start(fleet *f)
-{
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    return f;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .overrides = little, .joins = 1};
 
-static int setup(void **state)
-{
-    *state = start(fleet_open(FLEET_TILES, little));
-    return 0;
-}
+static const fleet_kind tight_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH(LITTLE, "peers.encoded=16MiB", "trainer.journal=64MiB", "peers.level=tight"), .joins = 1};
 
-static int setup_tight(void **state)
-{
-    static const char *const tight[] = {LITTLE, "peers.encoded=16MiB", "trainer.journal=64MiB", "peers.level=tight",
-                                        NULL};
-    *state = start(fleet_open(FLEET_TILES, tight));
-    return 0;
-}
-
-static int setup_device(void **state)
-{
-    *state = start(fleet_open_device(FLEET_TILES, little, false, true, 5));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind device_fleet = {FLEET_TILES, .starts = true, .overrides = little, .device = true, .joins = 1};
 
 /* Waits for an update and returns what is staged. */
 static weft_staged_info staged(fleet *f)
@@ -147,12 +121,14 @@ static void what_was_missed_comes_as_one(void **state)
     assert_int_equal(snapshot_bytes(f), 0);
 }
 
+static const fleet_kind least_fleet = {FLEET_TILES, .starts = true, .joins = 1,
+                                       .overrides =
+                                           FLEET_WITH(LITTLE, "peers.encoded=256KiB", "trainer.journal=64MiB")};
+
 /* Frames that exceed the memory for them lead to a snapshot, and the next update is one again. */
 static void beyond_the_memory_for_frames(void **state)
 {
-    (void)state;
-    static const char *const least[] = {LITTLE, "peers.encoded=256KiB", "trainer.journal=64MiB", NULL};
-    fleet *f = start(fleet_open(FLEET_TILES, least));
+    fleet *f = *state;
     weft_staged_info info = {.size = sizeof info};
     fleet_publish(f, 1000);
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &info), WEFT_OK);
@@ -162,37 +138,36 @@ static void beyond_the_memory_for_frames(void **state)
     fleet_publish(f, 5);
     assert_int_equal(staged(f).encoded, 0);
     fleet_catch_up(f, 0);
-    fleet_close(f);
 }
+
+static const fleet_kind tiny_fleet = {FLEET_SMALL, .starts = true, .joins = 1,
+                                      .overrides = FLEET_WITH("peers.staging=1MiB", "peers.encoded=16MiB")};
 
 /* Staging that cannot hold the changes of each possible frame keeps nothing encoded. */
 static void too_little_staging_keeps_nothing(void **state)
 {
-    (void)state;
-    static const char *const least[] = {"peers.staging=1MiB", "peers.encoded=16MiB", NULL};
-    fleet *f = start(fleet_open(FLEET_SMALL, least));
+    fleet *f = *state;
     fleet_publish(f, 1000);
     assert_int_equal(staged(f).encoded, 0);
     fleet_catch_up(f, 0);
-    fleet_close(f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(encoded_or_not, setup, teardown),
-        cmocka_unit_test_setup_teardown(encoded_or_not, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(encoded_or_not, setup_device, teardown),
-        cmocka_unit_test_setup_teardown(altered_in_the_first_unit, setup, teardown),
-        cmocka_unit_test_setup_teardown(altered_in_the_last_unit, setup, teardown),
-        cmocka_unit_test_setup_teardown(altered_in_the_first_unit, setup_device, teardown),
-        cmocka_unit_test_setup_teardown(altered_in_the_last_unit, setup_device, teardown),
-        cmocka_unit_test_setup_teardown(altered_in_the_last_unit, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(any_job_fails, setup_device, teardown),
-        cmocka_unit_test_setup_teardown(what_was_missed_comes_as_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_was_missed_comes_as_one, setup_tight, teardown),
-        cmocka_unit_test(beyond_the_memory_for_frames),
-        cmocka_unit_test(too_little_staging_keeps_nothing),
+        FLEET_TEST(encoded_or_not, plain_fleet),
+        FLEET_TEST(encoded_or_not, tight_fleet),
+        FLEET_TEST(encoded_or_not, device_fleet),
+        FLEET_TEST(altered_in_the_first_unit, plain_fleet),
+        FLEET_TEST(altered_in_the_last_unit, plain_fleet),
+        FLEET_TEST(altered_in_the_first_unit, device_fleet),
+        FLEET_TEST(altered_in_the_last_unit, device_fleet),
+        FLEET_TEST(altered_in_the_last_unit, tight_fleet),
+        FLEET_TEST(any_job_fails, device_fleet),
+        FLEET_TEST(what_was_missed_comes_as_one, plain_fleet),
+        FLEET_TEST(what_was_missed_comes_as_one, tight_fleet),
+        FLEET_TEST(beyond_the_memory_for_frames, least_fleet),
+        FLEET_TEST(too_little_staging_keeps_nothing, tiny_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,14 +85,12 @@ static void reorder(void **state)
     fleet_recover(f, 2);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, faulty_setup, faulty_teardown)
+#define TEST(name) FLEET_TEST(name, faulty_fleet)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(corrupt_often),     TEST(corrupt_all),
-        TEST(corrupt_each_once), TEST(drop_often),
-        TEST(drop_all),          TEST(drop_each_once),
-        TEST(duplicate),         cmocka_unit_test_setup_teardown(reorder, faulty_setup_patient, faulty_teardown)};
+        TEST(corrupt_often), TEST(corrupt_all),    TEST(corrupt_each_once), TEST(drop_often),
+        TEST(drop_all),      TEST(drop_each_once), TEST(duplicate),         FLEET_TEST(reorder, patient_fleet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,13 +54,12 @@ static void stall(void **state)
     endure_until_lost(*state, (weft_loop_faults){.stall_after = 4});
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, faulty_setup, faulty_teardown)
+#define TEST(name) FLEET_TEST(name, faulty_fleet)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(fail_often),     TEST(fail_all),
-        TEST(break_port),     cmocka_unit_test_setup_teardown(again, faulty_setup_patient, faulty_teardown),
-        TEST(again_for_long), TEST(stall)};
+    const struct CMUnitTest tests[] = {TEST(fail_often),     TEST(fail_all),
+                                       TEST(break_port),     FLEET_TEST(again, patient_fleet),
+                                       TEST(again_for_long), TEST(stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

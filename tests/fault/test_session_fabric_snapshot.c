@@ -4,17 +4,7 @@
 static const char *const overrides[] = {"session.io_deadline=300ms", "peers.heartbeat=3s", "commit.deadline=400ms",
                                         "provider.loop.chunk=64KiB", NULL};
 
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, overrides);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .overrides = overrides};
 
 /* Snapshots break off the same way, in place and staged; in place the rollout says that it holds nothing. */
 static void snapshot_faults(fleet *f, const char *mode)
@@ -49,7 +39,7 @@ static void snapshot_staged(void **state)
     snapshot_faults(*state, "commit.snapshot=staged");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {

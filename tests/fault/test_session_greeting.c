@@ -8,68 +8,48 @@
 #include <unistd.h>
 
 #include "tests/support/fleet_keys.h"
-#include "tests/support/relay_site.h"
 
 #define CROWD 40u
 
 static fleet_fake fakes[2], crowd[CROWD];
-static relay_site relays;
 static fleet_keys keys;
 
-static int open_with(void **state, const char *const *overrides)
+static void no_fakes(fleet *f)
 {
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, NULL);
+    (void)f;
     fakes[0].fd = fakes[1].fd = -1;
     for (uint32_t i = 0; i < CROWD; i++)
         crowd[i].fd = -1;
-    return 0;
 }
 
-static int setup(void **state)
+static void close_fakes(fleet *f)
 {
-    return open_with(state, NULL);
-}
-
-static int setup_few(void **state)
-{
-    static const char *const overrides[] = {"trainer.max_peers=3", NULL};
-    return open_with(state, overrides);
-}
-
-static int setup_relay(void **state)
-{
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
-    return open_with(state, overrides);
-}
-
-static void close_fakes(void)
-{
+    (void)f;
     fake_close(&fakes[0]);
     fake_close(&fakes[1]);
     for (uint32_t i = 0; i < CROWD; i++)
         fake_close(&crowd[i]);
 }
 
-static int teardown(void **state)
-{
-    close_fakes();
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .open = no_fakes, .close = close_fakes};
+
+static const fleet_kind few_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("trainer.max_peers=3"),
+                                     .open = no_fakes, .close = close_fakes};
+
+static const fleet_kind relay_fleet = {
+    FLEET_TILES,   .starts = true,   .overrides = FLEET_WITH("peer.a.relay_memory=64MiB", "peer.x*.via=a"),
+    .relays = "a", .open = no_fakes, .close = close_fakes};
 
 static int setup_tls(void **state)
 {
     *state = fleet_keys_open(&keys, FLEET_SMALL, NULL);
-    for (uint32_t i = 0; i < CROWD; i++)
-        crowd[i].fd = -1;
+    no_fakes(*state);
     return 0;
 }
 
 static int teardown_tls(void **state)
 {
-    close_fakes();
+    close_fakes(*state);
     fleet_keys_close(&keys, *state);
     return 0;
 }
@@ -146,11 +126,11 @@ static void a_recorded_hello_behind_a_relay(void **state)
     uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
     fleet_join(f, 0, FLEET_SAME);
     fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    const uint64_t bytes = join_recorded(f, relays.words[0], "x4", message);
+    const uint64_t bytes = join_recorded(f, f->relays[0], "x4", message);
     assert_true(fleet_peer(f, "x4", &info));
     assert_string_equal(info.via, "a");
     for (int i = 0; i < 5; i++) {
-        replay(relays.words[0], message, bytes);
+        replay(f->relays[0], message, bytes);
         replay(f->listen, message, bytes);
     }
     must_be_live_still(f, "x4");
@@ -322,8 +302,8 @@ static void a_crowd_at_a_relay(void **state)
     uint64_t length;
     fleet_join(f, 0, FLEET_SAME);
     fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    come_in_a_crowd(relays.words[0]);
-    fake_open_from(&fakes[1], relays.words[0], 1);
+    come_in_a_crowd(f->relays[0]);
+    fake_open_from(&fakes[1], f->relays[0], 1);
     fake_hello(&fakes[1], f, "x4", f->history[0].root, &hello);
     fake_send_hello(&fakes[1], &hello);
     assert_true(fake_read_until(&fakes[1], WEFT_MESSAGE_WELCOME, body, &length));
@@ -341,7 +321,7 @@ static void what_a_relay_cannot_serve(void **state)
     fleet_join(f, 0, FLEET_SAME);
     fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     for (int wrong = 0; wrong < 2; wrong++) {
-        fake_open_from(&fakes[1], relays.words[0], 1);
+        fake_open_from(&fakes[1], f->relays[0], 1);
         fake_hello(&fakes[1], f, "x4", f->history[0].root, &hello);
         if (wrong)
             memset(hello.address, 0xff, hello.address_bytes);
@@ -359,22 +339,22 @@ static void what_a_relay_cannot_serve(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_recorded_hello),
-        cmocka_unit_test_setup_teardown(a_recorded_hello_behind_a_relay, setup_relay, teardown),
+        FLEET_TEST(a_recorded_hello_behind_a_relay, relay_fleet),
         TEST(a_second_knock),
         TEST(one_layout_a_connection),
         TEST(a_trainer_of_protocol_1),
         TEST(a_refusal_that_comes_once),
         TEST(a_question_that_is_refused_once),
         cmocka_unit_test_setup_teardown(a_damaged_handshake, setup_tls, teardown_tls),
-        cmocka_unit_test_setup_teardown(a_crowd, setup_few, teardown),
-        cmocka_unit_test_setup_teardown(a_crowd_at_a_relay, setup_relay, teardown),
-        cmocka_unit_test_setup_teardown(what_a_relay_cannot_serve, setup_relay, teardown),
+        FLEET_TEST(a_crowd, few_fleet),
+        FLEET_TEST(a_crowd_at_a_relay, relay_fleet),
+        FLEET_TEST(what_a_relay_cannot_serve, relay_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

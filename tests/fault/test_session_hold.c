@@ -8,43 +8,13 @@
 static const char *const encoded[] = {"peers.staging=2200KiB", "peers.encoded=16MiB", "trainer.journal=64MiB", NULL};
 static const char *const patient[] = {"commit.deadline=100ms", NULL};
 
-static fleet *start(fleet *f)
-{
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    return f;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1};
 
-static int setup(void **state)
-{
-    *state = start(fleet_open(FLEET_TILES, NULL));
-    return 0;
-}
+static const fleet_kind encoded_fleet = {FLEET_TILES, .starts = true, .overrides = encoded, .joins = 1};
 
-static int setup_encoded(void **state)
-{
-    *state = start(fleet_open(FLEET_TILES, encoded));
-    return 0;
-}
+static const fleet_kind device_fleet = {FLEET_TILES, .starts = true, .device = true, .joins = 1};
 
-static int setup_device(void **state)
-{
-    *state = start(fleet_open_device(FLEET_TILES, NULL, false, true, 5));
-    return 0;
-}
-
-static int setup_patient(void **state)
-{
-    *state = start(fleet_open(FLEET_SMALL, patient));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind patient_fleet = {FLEET_SMALL, .starts = true, .overrides = patient, .joins = 1};
 
 static weft_session *rollout(fleet *f)
 {
@@ -253,20 +223,20 @@ static void long_holds_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(kept, setup_encoded, teardown),
-        cmocka_unit_test_setup_teardown(kept, setup_device, teardown),
-        cmocka_unit_test_setup_teardown(undone, setup, teardown),
-        cmocka_unit_test_setup_teardown(undone, setup_encoded, teardown),
-        cmocka_unit_test_setup_teardown(undone, setup_device, teardown),
-        cmocka_unit_test_setup_teardown(closing_undoes, setup, teardown),
-        cmocka_unit_test_setup_teardown(closing_undoes, setup_encoded, teardown),
-        cmocka_unit_test_setup_teardown(other_calls_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(newer_versions_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_trainer_is_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_snapshot_is_not_held, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_fails_is_not_held, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_holds_are_told, setup_patient, teardown),
+        FLEET_TEST(kept, plain_fleet),
+        FLEET_TEST(kept, encoded_fleet),
+        FLEET_TEST(kept, device_fleet),
+        FLEET_TEST(undone, plain_fleet),
+        FLEET_TEST(undone, encoded_fleet),
+        FLEET_TEST(undone, device_fleet),
+        FLEET_TEST(closing_undoes, plain_fleet),
+        FLEET_TEST(closing_undoes, encoded_fleet),
+        FLEET_TEST(other_calls_wait, plain_fleet),
+        FLEET_TEST(newer_versions_wait, plain_fleet),
+        FLEET_TEST(the_trainer_is_replaced, plain_fleet),
+        FLEET_TEST(a_snapshot_is_not_held, plain_fleet),
+        FLEET_TEST(what_fails_is_not_held, plain_fleet),
+        FLEET_TEST(long_holds_are_told, patient_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

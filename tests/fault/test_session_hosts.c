@@ -129,21 +129,21 @@ static weft_status fetch(const fleet *f, uint32_t deadline_ms)
     return status;
 }
 
-static int setup(void **state)
+static void knows_itself(fleet *f)
 {
-    static const char *const overrides[] = {"security.mode=open", NULL};
+    (void)f;
     be_unknown(0);
     is_at("127.0.0.1", NULL);
-    *state = fleet_open(FLEET_SMALL, overrides);
-    return 0;
 }
 
-static int teardown(void **state)
+static void ended(fleet *f)
 {
+    (void)f;
     be_silent(false);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_SMALL, .overrides = FLEET_WITH("security.mode=open"), .open = knows_itself,
+                                       .close = ended};
 
 static void a_name_may_come_to_be_known_later(void **state)
 {
@@ -279,7 +279,7 @@ static void a_silent_host_does_not_hold_up_the_others(void **state)
     close(fd);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TEST(test) FLEET_TEST(test, plain_fleet)
 
 int main(void)
 {

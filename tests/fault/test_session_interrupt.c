@@ -4,34 +4,13 @@
 #include <pthread.h>
 #include <string.h>
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true};
 
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind manual_fleet = {FLEET_TILES, .starts = true,
+                                        .overrides = FLEET_WITH("session.progress=manual")};
 
-static int setup_manual(void **state)
-{
-    static const char *const overrides[] = {"session.progress=manual", NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static int setup_slow(void **state)
-{
-    static const char *const overrides[] = {"peer.a.rate_limit=1Mbit/s", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind slow_fleet = {FLEET_LARGE, .starts = true,
+                                      .overrides = FLEET_WITH("peer.a.rate_limit=1Mbit/s")};
 
 static void *interrupt_soon(void *session)
 {
@@ -98,9 +77,9 @@ static void snapshot_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(staged_and_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(staged_and_wait, setup_manual, teardown),
-        cmocka_unit_test_setup_teardown(snapshot_in_place, setup_slow, teardown),
+        FLEET_TEST(staged_and_wait, plain_fleet),
+        FLEET_TEST(staged_and_wait, manual_fleet),
+        FLEET_TEST(snapshot_in_place, slow_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,7 @@
 
 #include <string.h>
 
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true};
 
 static uint64_t snapshot_bytes(fleet *f, const char *name)
 {
@@ -141,15 +130,10 @@ static void rollout_first(void **state)
 }
 
 /* A model of megabytes over a slow link: versions are published while the snapshot's cursor moves. */
-static int setup_slow(void **state)
-{
-    static const char *const overrides[] = {"peers.bucket_min=64KiB",         "peers.bucket=128KiB",
-                                            "peers.rate_limit=64Mbit/s",      "provider.loop.chunk=64KiB",
-                                            "peers.snapshot_coding=verbatim", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind slow_fleet = {FLEET_LARGE, .starts = true,
+                                      .overrides = FLEET_WITH("peers.bucket_min=64KiB", "peers.bucket=128KiB",
+                                                              "peers.rate_limit=64Mbit/s", "provider.loop.chunk=64KiB",
+                                                              "peers.snapshot_coding=verbatim")};
 
 /* Deltas follow up to the cursor, so that the snapshot ends at a later version than the offered one. */
 static void publishes_after_the_cursor(fleet *f, const char *mode)
@@ -167,7 +151,7 @@ static void publishes_during_a_snapshot_in_place(void **state)
     publishes_after_the_cursor(*state, "commit.snapshot=in_place");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -178,8 +162,8 @@ int main(void)
         TEST(unknown_bits_staged),
         TEST(empty_with_fetched_layout),
         TEST(rollout_first),
-        cmocka_unit_test_setup_teardown(publishes_during_a_snapshot_staged, setup_slow, teardown),
-        cmocka_unit_test_setup_teardown(publishes_during_a_snapshot_in_place, setup_slow, teardown),
+        FLEET_TEST(publishes_during_a_snapshot_staged, slow_fleet),
+        FLEET_TEST(publishes_during_a_snapshot_in_place, slow_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

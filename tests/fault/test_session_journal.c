@@ -4,20 +4,8 @@
 
 #include "tests/support/fleet.h"
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
-
 /* Large models and a journal of 16 MiB: c never commits and falls back; a goes on with every version. */
-static int setup_large(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=32MiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind large_fleet = {FLEET_LARGE, .starts = true, .overrides = FLEET_WITH("peers.staging=32MiB")};
 
 static void one_that_never_commits(void **state)
 {
@@ -62,14 +50,10 @@ static void snapshot_only(void **state)
     fleet_catch_up(f, 0);
 }
 
+#define LEVELS "peers.staging=64MiB", "peer.b.level=pairs", "peer.c.level=full"
+
 /* Every level that connected peers want is kept: three copies of a dense update are more than 16 MiB. */
-static int setup_levels(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=64MiB", "peer.b.level=pairs", "peer.c.level=full", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind levels_fleet = {FLEET_LARGE, .starts = true, .overrides = FLEET_WITH(LEVELS)};
 
 static void snapshot_only_for_its_levels(void **state)
 {
@@ -88,14 +72,12 @@ static void count_warnings(void *f, weft_log_level level, const char *line)
     warned += level == WEFT_LOG_WARN && strstr(line, "does not fit the journal") != NULL;
 }
 
-static int setup_warned(void **state)
+static void warns(fleet *f)
 {
-    setup_levels(state);
-    fleet_stop_trainer(*state);
-    ((fleet *)*state)->heard = count_warnings;
-    fleet_start_trainer(*state, NULL);
-    return 0;
+    f->heard = count_warnings;
 }
+
+static const fleet_kind warned_fleet = {FLEET_LARGE, .starts = true, .overrides = FLEET_WITH(LEVELS), .open = warns};
 
 /* The journal's size is named once, and again for an update that needs yet more. */
 static void warned_of_larger_ones(void **state)
@@ -122,21 +104,16 @@ static void warned_of_larger_ones(void **state)
 }
 
 /* A rollout's staging decides, not the journal alone. */
-static int setup_staging(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=4MiB", "peers.encoded=0MiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind staging_fleet = {FLEET_LARGE, .starts = true,
+                                         .overrides = FLEET_WITH("peers.staging=4MiB", "peers.encoded=0MiB")};
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_that_never_commits, setup_large, teardown),
-        cmocka_unit_test_setup_teardown(snapshot_only_for_its_levels, setup_levels, teardown),
-        cmocka_unit_test_setup_teardown(snapshot_only, setup_staging, teardown),
-        cmocka_unit_test_setup_teardown(warned_of_larger_ones, setup_warned, teardown),
+        FLEET_TEST(one_that_never_commits, large_fleet),
+        FLEET_TEST(snapshot_only_for_its_levels, levels_fleet),
+        FLEET_TEST(snapshot_only, staging_fleet),
+        FLEET_TEST(warned_of_larger_ones, warned_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,34 +3,13 @@
 
 #include <string.h>
 
-static int setup_with(void **state, const char *action)
-{
-    const char *overrides[] = {"trainer.journal=256MiB", "peer.b.max_lag=3", action, NULL};
-    *state = fleet_open(FLEET_SMALL, overrides);
-    fleet_start_trainer(*state, NULL);
-    for (unsigned at = 0; at < 2; at++) {
-        fleet_join(*state, at, FLEET_SAME);
-        fleet_catch_up(*state, at);
-        fleet_wait_state(*state, at ? "b" : "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    }
-    return 0;
-}
+#define LAGS "trainer.journal=256MiB", "peer.b.max_lag=3"
 
-static int setup_warn(void **state)
-{
-    return setup_with(state, "peers.lag_action=warn");
-}
+static const fleet_kind warn_fleet = {FLEET_SMALL, .starts = true,
+                                      .overrides = FLEET_WITH(LAGS, "peers.lag_action=warn"), .joins = 2};
 
-static int setup_drop(void **state)
-{
-    return setup_with(state, "peers.lag_action=drop");
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind drop_fleet = {FLEET_SMALL, .starts = true,
+                                      .overrides = FLEET_WITH(LAGS, "peers.lag_action=drop"), .joins = 2};
 
 static void publish(fleet *f, int versions)
 {
@@ -92,9 +71,9 @@ static void dropped_and_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(warned_once_a_crossing, setup_warn, teardown),
-        cmocka_unit_test_setup_teardown(counted_from_the_first_missed, setup_warn, teardown),
-        cmocka_unit_test_setup_teardown(dropped_and_back, setup_drop, teardown),
+        FLEET_TEST(warned_once_a_crossing, warn_fleet),
+        FLEET_TEST(counted_from_the_first_missed, warn_fleet),
+        FLEET_TEST(dropped_and_back, drop_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* A trainer listens from its opening on. Until weights are bound it asks rollouts to come again. Rollouts wait for it
  * however long that takes, and no place is used up meanwhile. */
 #include "tests/support/fleet_fake.h"
-#include "tests/support/relay_site.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -12,20 +11,8 @@
 
 #define PATIENCE_MS 3000u
 
-static relay_site relays;
-
-static int setup(void **state)
-{
-    const char *const overrides[] = {"session.connect_deadline=3s", "trainer.max_peers=3", NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES,
+                                       .overrides = FLEET_WITH("session.connect_deadline=3s", "trainer.max_peers=3")};
 
 /* For longer than a trainer that does not answer is waited for. */
 static void waits_on(fleet *f, unsigned at)
@@ -132,15 +119,9 @@ static void closed_before_weights(void **state)
 }
 
 /* The relay passes the request to wait on, so that no rollout after it loses patience. */
-static int setup_relay(void **state)
-{
-    relays.count = 0;
-    const char *relay = relay_of(&relays, "a");
-    const char *const overrides[] = {"session.connect_deadline=3s", relay, "peer.b.via=a", "peer.a.relay_memory=64MiB",
-                                     NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    return 0;
-}
+static const fleet_kind relay_fleet = {
+    FLEET_TILES, .overrides = FLEET_WITH("session.connect_deadline=3s", "peer.b.via=a", "peer.a.relay_memory=64MiB"),
+    .relays = "a"};
 
 static void behind_a_relay(void **state)
 {
@@ -179,7 +160,7 @@ static void no_descriptor_to_dial_with(void **state)
     fleet_catch_up(f, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -190,7 +171,7 @@ int main(void)
         TEST(the_layout_is_had_before_weights),
         TEST(closed_before_weights),
         TEST(no_descriptor_to_dial_with),
-        cmocka_unit_test_setup_teardown(behind_a_relay, setup_relay, teardown),
+        FLEET_TEST(behind_a_relay, relay_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

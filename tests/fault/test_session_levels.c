@@ -6,20 +6,10 @@
 
 #define PEERS 4u
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"peer.a.level=tight", "peer.b.level=pairs",    "peer.c.level=fast",
-                                            "peer.x*.level=full", "trainer.journal=64MiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_LARGE, .starts = true,
+                                       .overrides =
+                                           FLEET_WITH("peer.a.level=tight", "peer.b.level=pairs", "peer.c.level=fast",
+                                                      "peer.x*.level=full", "trainer.journal=64MiB")};
 
 static void all_hold(fleet *f)
 {
@@ -126,19 +116,10 @@ static void a_wrong_base_heals(void **state)
 /* ---- deltas after a snapshot's cursor */
 
 /* Over a slow link, so that versions are published between a tensor's first tile and its last. */
-static int setup_slow(void **state)
-{
-    static const char *const overrides[] = {"peers.bucket_min=64KiB",
-                                            "peers.bucket=128KiB",
-                                            "peers.rate_limit=64Mbit/s",
-                                            "provider.loop.chunk=64KiB",
-                                            "peers.snapshot_coding=verbatim",
-                                            "peers.level=tight",
-                                            NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind slow_fleet = {FLEET_LARGE, .starts = true,
+                                      .overrides = FLEET_WITH("peers.bucket_min=64KiB", "peers.bucket=128KiB",
+                                                              "peers.rate_limit=64Mbit/s", "provider.loop.chunk=64KiB",
+                                                              "peers.snapshot_coding=verbatim", "peers.level=tight")};
 
 /* One change in a thousand makes one run of all tiles of a tensor. Of a delta's frame only the tiles before the cursor
  * count, because those after it are read from the newer bits. */
@@ -162,13 +143,8 @@ static void runs_reach_beyond_the_cursor_in_place(void **state)
 
 /* ---- level = auto */
 
-static int setup_auto(void **state)
-{
-    static const char *const overrides[] = {"peer.a.rate_limit=1Mbit/s", "provider.loop.chunk=16KiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind auto_fleet = {
+    FLEET_LARGE, .starts = true, .overrides = FLEET_WITH("peer.a.rate_limit=1Mbit/s", "provider.loop.chunk=16KiB")};
 
 /* The thread checker may make encoding so slow that the densest level does not pay on any link. */
 static bool encoding_is_slow(void)
@@ -205,12 +181,12 @@ static void a_slow_link_takes_tight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_density_at_every_level, setup, teardown),
-        cmocka_unit_test_setup_teardown(faults_at_every_level, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_wrong_base_heals, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(runs_reach_beyond_the_cursor_staged, setup_slow, teardown),
-        cmocka_unit_test_setup_teardown(runs_reach_beyond_the_cursor_in_place, setup_slow, teardown),
-        cmocka_unit_test_setup_teardown(a_slow_link_takes_tight, setup_auto, teardown),
+        FLEET_TEST(every_density_at_every_level, plain_fleet),
+        FLEET_TEST(faults_at_every_level, plain_fleet),
+        cmocka_unit_test_setup_teardown(a_wrong_base_heals, setup_small, fleet_teardown),
+        FLEET_TEST(runs_reach_beyond_the_cursor_staged, slow_fleet),
+        FLEET_TEST(runs_reach_beyond_the_cursor_in_place, slow_fleet),
+        FLEET_TEST(a_slow_link_takes_tight, auto_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,9 @@
 
 #include <string.h>
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"peer.a.level=fast", "peer.b.level=pairs", "peer.c.level=full",
-                                            "peer.x*.level=tight", NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH("peer.a.level=fast", "peer.b.level=pairs", "peer.c.level=full", "peer.x*.level=tight")};
 
 static void join_all(fleet *f)
 {
@@ -91,10 +80,10 @@ static void versions_queue_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sparse_dense_and_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(there_and_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(single_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(versions_queue_up, setup, teardown),
+        FLEET_TEST(sparse_dense_and_nothing, plain_fleet),
+        FLEET_TEST(there_and_back, plain_fleet),
+        FLEET_TEST(single_bits, plain_fleet),
+        FLEET_TEST(versions_queue_up, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,23 +11,22 @@ static fleet_fake fake;
 static weft_wire_hello hello;
 static int listener;
 
-static int setup(void **state)
+static void listens(fleet *f)
 {
-    fleet *f = *state = fleet_open(FLEET_SMALL, NULL);
     fake.fd = -1;
     listener = fake_listen(f);
     fleet_join(f, 0, FLEET_SAME);
-    return 0;
 }
 
-static int teardown(void **state)
+static void ended(fleet *f)
 {
+    (void)f;
     fake_close(&fake);
     if (listener >= 0)
         close(listener);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_SMALL, .opened = listens, .close = ended};
 
 static void say(weft_message type, const void *body, uint64_t bytes)
 {
@@ -216,6 +215,6 @@ static void each_lie_ends_the_connection(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(each_lie_ends_the_connection, setup, teardown)};
+    const struct CMUnitTest tests[] = {FLEET_TEST(each_lie_ends_the_connection, plain_fleet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,7 @@
 
 #include <string.h>
 
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    fleet_start_trainer(*state, NULL);
-    fleet_join(*state, 0, FLEET_SAME);
-    fleet_catch_up(*state, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1};
 
 static void spoken(weft_status status, weft_status expected)
 {
@@ -246,7 +233,7 @@ static void opens(void **state)
     spoken(weft_stats(f->trainer.session, &stats), WEFT_E_ARGUMENT);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 static void what_is_asked_needs_room(void **state)
 {

@@ -8,30 +8,9 @@
 #define WIDE_1 "tensor wide tile 1, elements 262144..299898"
 #define NORM_2 "tensor norm.2 tile 0, elements 0..1022"
 
-static int setup_with(void **state, const char *const *overrides)
-{
-    fleet *f = fleet_open(FLEET_TILES, overrides);
-    *state = f;
-    fleet_start_trainer(f, NULL);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true};
 
-static int setup(void **state)
-{
-    return setup_with(state, NULL);
-}
-
-static int setup_full(void **state)
-{
-    static const char *const overrides[] = {"commit.verify=full", NULL};
-    return setup_with(state, overrides);
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind full_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("commit.verify=full")};
 
 static uint64_t place(const fleet *f, const char *tensor, uint64_t byte)
 {
@@ -274,11 +253,7 @@ static void in_a_frame_of_many(void **state)
 
 /* ---- elsewhere */
 
-static int setup_tight(void **state)
-{
-    static const char *const overrides[] = {"peer.a.level=tight", NULL};
-    return setup_with(state, overrides);
-}
+static const fleet_kind tight_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("peer.a.level=tight")};
 
 /* Level tight goes by the old exponents of all elements of a unit: it trips over one that the update does not touch. */
 static void by_level_tight(void **state, uint64_t first, uint64_t elements, weft_status status)
@@ -370,7 +345,7 @@ static void by_verify_full(void **state)
     mends(f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -390,9 +365,9 @@ int main(void)
         TEST(in_a_frame_of_many),
         TEST(by_the_scrub),
         TEST(by_a_rebind),
-        cmocka_unit_test_setup_teardown(by_level_tight_at_the_proof, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(by_level_tight_at_decoding, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(by_verify_full, setup_full, teardown),
+        FLEET_TEST(by_level_tight_at_the_proof, tight_fleet),
+        FLEET_TEST(by_level_tight_at_decoding, tight_fleet),
+        FLEET_TEST(by_verify_full, full_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,11 @@
 
 #include "layout/layout.h"
 #include "tests/support/fleet_keys.h"
-#include "tests/support/relay_site.h"
 #include "wire/control.h"
 
 enum { LONG = 200 };
 
 static char said[4096]; /* the trainer's lines about layouts */
-static relay_site relays;
 static fleet_keys keys;
 
 static void hear(void *user, weft_log_level level, const char *line)
@@ -23,40 +21,36 @@ static void hear(void *user, weft_log_level level, const char *line)
     f->log(f->trainer.name, level, line);
 }
 
-static int open_with(void **state, const char *const *overrides)
+static void hears(fleet *f)
 {
-    fleet *f = *state = fleet_open(FLEET_TILES, overrides);
     said[0] = 0;
     f->heard = hear;
-    fleet_start_trainer(f, "label");
+}
+
+static void shuffles(fleet *f)
+{
     f->other = f->other ? f->other : fleet_layout_shuffled(f->layout, 4711);
-    return 0;
 }
 
-static int setup(void **state)
+static void shuffles_blocks(fleet *f)
 {
-    return open_with(state, NULL);
+    shuffles(f);
+    f->blocks = true;
 }
 
-static int setup_blocks(void **state)
-{
-    const int code = open_with(state, NULL);
-    ((fleet *)*state)->blocks = true;
-    return code;
-}
+#define ORDER .attachment = "label", .open = hears, .opened = shuffles
 
-static int setup_relay(void **state)
-{
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
-    return open_with(state, overrides);
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, ORDER};
 
-static int setup_staged(void **state)
-{
-    static const char *const overrides[] = {"commit.snapshot=staged", NULL};
-    return open_with(state, overrides);
-}
+static const fleet_kind blocks_fleet = {FLEET_TILES, .starts = true, .attachment = "label", .open = hears,
+                                        .opened = shuffles_blocks};
+
+static const fleet_kind relay_fleet = {FLEET_TILES, .starts = true,
+                                       .overrides = FLEET_WITH("peer.a.relay_memory=64MiB", "peer.x*.via=a"),
+                                       .relays = "a", ORDER};
+
+static const fleet_kind staged_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("commit.snapshot=staged"),
+                                        ORDER};
 
 /* A list of tensors of many times the bytes that a connection buffers. */
 static void lengthen(fleet *f)
@@ -78,11 +72,7 @@ static void lengthen(fleet *f)
     fleet_start_trainer(f, "label");
 }
 
-static int setup_long(void **state)
-{
-    lengthen(*state = fleet_open(FLEET_SMALL, NULL));
-    return 0;
-}
+static const fleet_kind long_fleet = {FLEET_SMALL, .open = lengthen};
 
 /* The list comes in records of TLS, some of which wait in the seal when the socket is empty. */
 static int setup_tls(void **state)
@@ -96,12 +86,6 @@ static int setup_tls(void **state)
 static int teardown_tls(void **state)
 {
     fleet_keys_close(&keys, *state);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
     return 0;
 }
 
@@ -257,16 +241,16 @@ static void names_what_differs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(joins_by_digest, setup, teardown),
-        cmocka_unit_test_setup_teardown(joins_by_digest, setup_blocks, teardown),
-        cmocka_unit_test_setup_teardown(takes_a_snapshot, setup, teardown),
-        cmocka_unit_test_setup_teardown(takes_a_snapshot, setup_staged, teardown),
-        cmocka_unit_test_setup_teardown(takes_a_long_list, setup_long, teardown),
+        FLEET_TEST(joins_by_digest, plain_fleet),
+        FLEET_TEST(joins_by_digest, blocks_fleet),
+        FLEET_TEST(takes_a_snapshot, plain_fleet),
+        FLEET_TEST(takes_a_snapshot, staged_fleet),
+        FLEET_TEST(takes_a_long_list, long_fleet),
         cmocka_unit_test_setup_teardown(takes_a_long_list, setup_tls, teardown_tls),
-        cmocka_unit_test_setup_teardown(is_repaired, setup, teardown),
-        cmocka_unit_test_setup_teardown(follows_another_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(passes_relays, setup_relay, teardown),
-        cmocka_unit_test_setup_teardown(names_what_differs, setup, teardown),
+        FLEET_TEST(is_repaired, plain_fleet),
+        FLEET_TEST(follows_another_order, plain_fleet),
+        FLEET_TEST(passes_relays, relay_fleet),
+        FLEET_TEST(names_what_differs, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

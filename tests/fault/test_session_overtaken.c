@@ -8,51 +8,29 @@
 /* Versions in the room that a fleet remembers. */
 #define VERSIONS_MOST (FLEET_HISTORY - 20)
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
-
 #define LINK                                                                                                           \
     "peers.bucket_min=64KiB", "peers.bucket=64KiB", "provider.loop.chunk=32KiB", "peers.snapshot_coding=verbatim",     \
         "commit.snapshot=staged", "peers.staging=64MiB"
 
-static int setup(void **state, fleet_size size, const char *const *overrides)
-{
-    *state = fleet_open(size, overrides);
-    fleet_start_trainer(*state, "attached");
-    return 0;
-}
-
 /* Room for all that is published. */
-static int setup_roomy(void **state)
-{
-    static const char *const overrides[] = {LINK, "peer.a.rate_limit=4Mbit/s", "trainer.journal=1GiB", NULL};
-    return setup(state, FLEET_TILES, overrides);
-}
+static const fleet_kind roomy_fleet = {
+    FLEET_TILES, .starts = true, .overrides = FLEET_WITH(LINK, "peer.a.rate_limit=4Mbit/s", "trainer.journal=1GiB"),
+    .attachment = "attached"};
 
 /* Thirty-two blocks of 1 MiB, one a version, of which eight are left to merges. */
-static int setup_tight(void **state)
-{
-    static const char *const overrides[] = {LINK, "peer.a.rate_limit=4Mbit/s", "trainer.journal=32MiB", NULL};
-    return setup(state, FLEET_TILES, overrides);
-}
+static const fleet_kind tight_fleet = {
+    FLEET_TILES, .starts = true, .overrides = FLEET_WITH(LINK, "peer.a.rate_limit=4Mbit/s", "trainer.journal=32MiB"),
+    .attachment = "attached"};
 
 /* Eight blocks of 2 MiB, of which two are left to merges; a dense version takes six. */
-static int setup_large(void **state)
-{
-    static const char *const overrides[] = {LINK, "peer.a.rate_limit=8Mbit/s", NULL};
-    return setup(state, FLEET_LARGE, overrides);
-}
+static const fleet_kind large_fleet = {
+    FLEET_LARGE, .starts = true, .overrides = FLEET_WITH(LINK, "peer.a.rate_limit=8Mbit/s"), .attachment = "attached"};
 
 /* The same with a third level for b: a dense version at all of them does not fit. */
-static int setup_levels(void **state)
-{
-    static const char *const overrides[] = {LINK, "peer.a.rate_limit=8Mbit/s", "peer.b.level=pairs",
-                                            "peer.c.level=full", NULL};
-    return setup(state, FLEET_LARGE, overrides);
-}
+static const fleet_kind levels_fleet = {
+    FLEET_LARGE, .starts = true,
+    .overrides = FLEET_WITH(LINK, "peer.a.rate_limit=8Mbit/s", "peer.b.level=pairs", "peer.c.level=full"),
+    .attachment = "attached"};
 
 typedef struct progress {
     bool runs;      /* the snapshot does */
@@ -358,13 +336,13 @@ static void beside_one_that_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_the_time, setup_roomy, teardown),
-        cmocka_unit_test_setup_teardown(beside_one_that_is_live, setup_roomy, teardown),
-        cmocka_unit_test_setup_teardown(more_than_the_journal_keeps, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(in_parts, setup_large, teardown),
-        cmocka_unit_test_setup_teardown(a_stretch_in_parts, setup_large, teardown),
-        cmocka_unit_test_setup_teardown(beside_one_that_reads, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(by_what_is_not_kept, setup_levels, teardown),
+        FLEET_TEST(all_the_time, roomy_fleet),
+        FLEET_TEST(beside_one_that_is_live, roomy_fleet),
+        FLEET_TEST(more_than_the_journal_keeps, tight_fleet),
+        FLEET_TEST(in_parts, large_fleet),
+        FLEET_TEST(a_stretch_in_parts, large_fleet),
+        FLEET_TEST(beside_one_that_reads, tight_fleet),
+        FLEET_TEST(by_what_is_not_kept, levels_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,22 +10,11 @@ static void make_regular(fleet *f)
         f->dense[i] = i / 4096 % 2 ? f->dense[i] & 0x41 : f->dense[i];
 }
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"peer.a.snapshot_coding=planes", "peer.b.snapshot_coding=verbatim",
-                                            "peer.c.rate_limit=1000Mbit/s", "peer.b.rate_limit=1000Mbit/s", NULL};
-    fleet *f = fleet_open(FLEET_TILES, overrides);
-    make_regular(f);
-    fleet_start_trainer(f, NULL);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH("peer.a.snapshot_coding=planes", "peer.b.snapshot_coding=verbatim",
+                            "peer.c.rate_limit=1000Mbit/s", "peer.b.rate_limit=1000Mbit/s"),
+    .open = make_regular};
 
 static uint64_t snapshot_bytes(fleet *f, const char *name)
 {
@@ -69,8 +58,8 @@ static void updates_follow_packed_tiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(planes_are_chosen_by_key_and_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(updates_follow_packed_tiles, setup, teardown),
+        FLEET_TEST(planes_are_chosen_by_key_and_limit, plain_fleet),
+        FLEET_TEST(updates_follow_packed_tiles, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

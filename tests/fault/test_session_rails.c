@@ -19,24 +19,13 @@ static void set_rails(const weft_loop_faults *first, const weft_loop_faults *sec
     weft_loop_set_rail("r1", second);
 }
 
-static int setup_with(void **state, const char *const *site)
+static void ended(fleet *f)
 {
-    *state = fleet_open(FLEET_TILES, site);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    return setup_with(state, overrides);
-}
-
-static int teardown(void **state)
-{
+    (void)f;
     set_rails(NULL, NULL);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .overrides = overrides, .close = ended};
 
 static weft_rail_info rail_of(fleet *f, const char *name, unsigned rail)
 {
@@ -266,19 +255,15 @@ static void one_refuses_while_one_dies(void **state)
 }
 
 /* In the trainer's own site no peer has several rails. */
-static int setup_single(void **state)
-{
-    static const char *const site[] = {"trainer.address=r0, r1", "peers.address=r0", "provider.loop.chunk=32KiB", NULL};
-    return setup_with(state, site);
-}
+static const fleet_kind single_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH("trainer.address=r0, r1", "peers.address=r0", "provider.loop.chunk=32KiB"), .close = ended};
 
 /* In the trainer's own site one peer has several rails, and it is another peer. */
-static int setup_other(void **state)
-{
-    static const char *const site[] = {"trainer.address=r0, r1", "peers.address=r0", "peer.b.address=r0, r1",
-                                       "provider.loop.chunk=32KiB", NULL};
-    return setup_with(state, site);
-}
+static const fleet_kind other_fleet = {FLEET_TILES, .starts = true,
+                                       .overrides = FLEET_WITH("trainer.address=r0, r1", "peers.address=r0",
+                                                               "peer.b.address=r0, r1", "provider.loop.chunk=32KiB"),
+                                       .close = ended};
 
 /* A peer whose own site names more than the trainer's gets what the trainer's names. */
 static void more_than_its_row(void **state)
@@ -298,18 +283,14 @@ static void more_than_its_row(void **state)
 }
 
 /* Only those that a pattern admits have several, and there is one of that pattern that has not. */
-static int setup_pattern(void **state)
-{
-    static const char *const site[] = {"peer.x*.streams=2", "peer.x0.streams=1", "provider.loop.chunk=32KiB", NULL};
-    return setup_with(state, site);
-}
+static const fleet_kind pattern_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH("peer.x*.streams=2", "peer.x0.streams=1", "provider.loop.chunk=32KiB"), .close = ended};
 
 /* One that has them for itself alone: no pattern does. */
-static int setup_override(void **state)
-{
-    static const char *const site[] = {"peer.x1.streams=2", "provider.loop.chunk=32KiB", NULL};
-    return setup_with(state, site);
-}
+static const fleet_kind override_fleet = {FLEET_TILES, .starts = true,
+                                          .overrides = FLEET_WITH("peer.x1.streams=2", "provider.loop.chunk=32KiB"),
+                                          .close = ended};
 
 static void several_by_a_pattern(void **state)
 {
@@ -324,15 +305,20 @@ static void several_by_a_pattern(void **state)
     assert_string_equal(fleet_stats(f->rollouts[3].session).rails[0].address, "127.0.0.1");
 }
 
+static const fleet_kind unreached_fleet = {FLEET_TILES, .starts = true,
+                                           .overrides =
+                                               FLEET_WITH("trainer.address=127.0.0.1, 203.0.113.9",
+                                                          "peer.x*.address=127.0.0.1, 127.0.0.2", "peers.provider=tcp"),
+                                           .close = ended};
+
 /* This host does not have one of the trainer's addresses. No address is opened before a peer of the pattern joins. */
 static void goes_without_a_rail(void **state)
 {
-    static const char *const site[] = {"trainer.address=127.0.0.1, 203.0.113.9", "peer.x*.address=127.0.0.1, 127.0.0.2",
-                                       "peers.provider=tcp", NULL};
 #ifdef WEFT_NO_FABRIC
     skip();
 #endif
-    setup_with(state, site);
+    *state = (void *)&unreached_fleet;
+    fleet_setup(state);
     fleet *f = *state;
     fleet_join(f, 3, FLEET_SAME); /* x1 */
     for (unsigned left = 2; left > 0; left--) {
@@ -342,25 +328,25 @@ static void goes_without_a_rail(void **state)
     }
     assert_int_equal(fleet_line(f, "x1").streams, 1);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
-    teardown(state);
+    fleet_teardown(state);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(both_carry, setup, teardown),
-        cmocka_unit_test_setup_teardown(small_ones_take_turns, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_end_of_a_rail, setup, teardown),
-        cmocka_unit_test_setup_teardown(in_a_snapshot, setup, teardown),
-        cmocka_unit_test_setup_teardown(dead_when_joined, setup, teardown),
-        cmocka_unit_test_setup_teardown(all_fail, setup, teardown),
-        cmocka_unit_test_setup_teardown(unequal_peers, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_and_idles, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_refuses_while_one_dies, setup, teardown),
-        cmocka_unit_test_setup_teardown(more_than_its_row, setup_single, teardown),
-        cmocka_unit_test_setup_teardown(more_than_its_row, setup_other, teardown),
-        cmocka_unit_test_setup_teardown(several_by_a_pattern, setup_pattern, teardown),
-        cmocka_unit_test_setup_teardown(several_by_a_pattern, setup_override, teardown),
+        FLEET_TEST(both_carry, plain_fleet),
+        FLEET_TEST(small_ones_take_turns, plain_fleet),
+        FLEET_TEST(each_end_of_a_rail, plain_fleet),
+        FLEET_TEST(in_a_snapshot, plain_fleet),
+        FLEET_TEST(dead_when_joined, plain_fleet),
+        FLEET_TEST(all_fail, plain_fleet),
+        FLEET_TEST(unequal_peers, plain_fleet),
+        FLEET_TEST(refuses_and_idles, plain_fleet),
+        FLEET_TEST(one_refuses_while_one_dies, plain_fleet),
+        FLEET_TEST(more_than_its_row, single_fleet),
+        FLEET_TEST(more_than_its_row, other_fleet),
+        FLEET_TEST(several_by_a_pattern, pattern_fleet),
+        FLEET_TEST(several_by_a_pattern, override_fleet),
         cmocka_unit_test(goes_without_a_rail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

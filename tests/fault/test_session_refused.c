@@ -15,30 +15,21 @@ static void hear(void *user, weft_log_level level, const char *line)
     f->log(f->trainer.name, level, line);
 }
 
-static int open_with(void **state, const char *const *overrides)
+static void hears(fleet *f)
 {
-    fleet *f = *state = fleet_open(FLEET_TILES, overrides);
     f->heard = hear;
     layout_said = false;
-    fleet_start_trainer(*state, NULL);
-    fleet_join(*state, 0, FLEET_SAME);
-    fleet_catch_up(*state, 0);
     fakes[0].fd = fakes[1].fd = -1;
-    return 0;
 }
 
-static int setup(void **state)
+static void ended(fleet *f)
 {
-    return open_with(state, NULL);
-}
-
-static int teardown(void **state)
-{
+    (void)f;
     fake_close(&fakes[0]);
     fake_close(&fakes[1]);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1, .open = hears, .close = ended};
 
 /* A well rollout is served as ever. */
 static void stays_well(fleet *f)
@@ -263,11 +254,8 @@ static void other_ends_of_history(void **state)
     hears_protocol(f, "speaks protocols 4 to 9, this one 3 to 3");
 }
 
-static int setup_impatient(void **state)
-{
-    static const char *const overrides[] = {"peer.b.heartbeat=1s", NULL};
-    return open_with(state, overrides);
-}
+static const fleet_kind impatient_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("peer.b.heartbeat=1s"),
+                                           .joins = 1,  .open = hears,  .close = ended};
 
 /* The peer is greeted and then silent. Publish waits for no one, the others go on, and the heartbeat finds it lost. */
 static void silent_after_hello(void **state)
@@ -287,11 +275,8 @@ static void silent_after_hello(void **state)
 }
 
 /* A rollout that dies: the socket closes without BYE, long before the heartbeat would tell. */
-static int setup_patient(void **state)
-{
-    static const char *const overrides[] = {"peers.heartbeat=600s", NULL};
-    return open_with(state, overrides);
-}
+static const fleet_kind patient_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("peers.heartbeat=600s"),
+                                         .joins = 1,  .open = hears,  .close = ended};
 
 static void killed(void **state)
 {
@@ -334,11 +319,8 @@ static void a_repair_that_was_not_offered(void **state)
     stays_well(f);
 }
 
-static int setup_full(void **state)
-{
-    static const char *const overrides[] = {"trainer.max_peers=3", NULL};
-    return open_with(state, overrides);
-}
+static const fleet_kind full_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("trainer.max_peers=3"),
+                                      .joins = 1,  .open = hears,  .close = ended};
 
 static void more_than_max_peers(void **state)
 {
@@ -464,7 +446,7 @@ static void relays_made_up(void **state)
     assert_false(fleet_event(f->trainer.session, WEFT_EVENT_GOODBYE, "x4", 0, NULL)); /* who never joined says none */
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -479,13 +461,13 @@ int main(void)
         TEST(garbage),
         TEST(another_protocol),
         TEST(other_ends_of_history),
-        cmocka_unit_test_setup_teardown(silent_after_hello, setup_impatient, teardown),
+        FLEET_TEST(silent_after_hello, impatient_fleet),
         TEST(relays_made_up),
-        cmocka_unit_test_setup_teardown(a_repair_that_was_not_offered, setup_patient, teardown),
-        cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),
-        cmocka_unit_test_setup_teardown(more_than_max_peers, setup_full, teardown),
+        FLEET_TEST(a_repair_that_was_not_offered, patient_fleet),
+        FLEET_TEST(killed, patient_fleet),
+        FLEET_TEST(more_than_max_peers, full_fleet),
         TEST(the_record_of_another),
-        cmocka_unit_test_setup_teardown(back_while_full, setup_full, teardown),
+        FLEET_TEST(back_while_full, full_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

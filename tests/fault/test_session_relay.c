@@ -2,43 +2,13 @@
  * others go on. */
 #include "tests/support/fleet.h"
 
-#include "tests/support/relay_site.h"
-
-static relay_site relays;
-
 /* a is a relay for b, c and x1; b is a relay for x2 and x3; x4 joins the trainer. */
-static fleet *open_tree(fleet_size size, const char *extra)
-{
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"),
-                               relay_of(&relays, "b"),
-                               "peer.b.via=a",
-                               "peer.c.via=a",
-                               "peer.x1.via=a",
-                               "peer.x2.via=b",
-                               "peer.x3.via=b, a",
-                               "peer.a.relay_memory=64MiB",
-                               "peer.b.relay_memory=64MiB",
-                               "peers.level=fast",
-                               extra,
-                               NULL};
-    fleet *f = fleet_open(size, overrides);
-    f->tells = true;
-    fleet_start_trainer(f, NULL);
-    return f;
-}
+#define TREE                                                                                                           \
+    "peer.b.via=a", "peer.c.via=a", "peer.x1.via=a", "peer.x2.via=b", "peer.x3.via=b, a", "peer.a.relay_memory=64MiB", \
+        "peer.b.relay_memory=64MiB", "peers.level=fast"
 
-static int setup(void **state)
-{
-    *state = open_tree(FLEET_TILES, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH(TREE), .relays = "ab",
+                                       .tells = true};
 
 static void join_live(fleet *f, unsigned at, const char *via)
 {
@@ -232,18 +202,14 @@ static void a_relay_dies(void **state)
     assert_int_equal(info.snapshot_bytes, 0);
 }
 
-static int setup_paced(void **state)
-{
-    *state = open_tree(FLEET_LARGE, "peer.a.rate_limit=200Mbit/s");
-    return 0;
-}
+static const fleet_kind paced_fleet = {FLEET_LARGE, .starts = true,
+                                       .overrides = FLEET_WITH(TREE, "peer.a.rate_limit=200Mbit/s"), .relays = "ab",
+                                       .tells = true};
 
 /* Without the trainer as a last resort a peer waits until its relay is there. */
-static int setup_none(void **state)
-{
-    *state = open_tree(FLEET_TILES, "peer.c.last_resort=none");
-    return 0;
-}
+static const fleet_kind none_fleet = {FLEET_TILES, .starts = true,
+                                      .overrides = FLEET_WITH(TREE, "peer.c.last_resort=none"), .relays = "ab",
+                                      .tells = true};
 
 static void none_but_the_relay(void **state)
 {
@@ -278,11 +244,9 @@ static void the_trainer_restarts(void **state)
 
 /* ---- who holds less */
 
-static int setup_wide(void **state)
-{
-    *state = open_tree(FLEET_LARGE, "peers.bucket_start=2MiB");
-    return 0;
-}
+static const fleet_kind wide_fleet = {FLEET_LARGE, .starts = true,
+                                      .overrides = FLEET_WITH(TREE, "peers.bucket_start=2MiB"), .relays = "ab",
+                                      .tells = true};
 
 /* Slots smaller than the relay's, of which only the rollout's own site knows: the trainer is told of these. */
 static void smaller_slots_behind_a_relay(void **state)
@@ -304,11 +268,8 @@ static void smaller_slots_behind_a_relay(void **state)
 
 /* ---- who lies */
 
-static int setup_small(void **state)
-{
-    *state = open_tree(FLEET_SMALL, NULL);
-    return 0;
-}
+static const fleet_kind small_fleet = {FLEET_SMALL, .starts = true, .overrides = FLEET_WITH(TREE), .relays = "ab",
+                                       .tells = true};
 
 /* Damage after the relay is found where it arrives, and both ends are named. The peer goes round that relay. */
 static void a_relay_that_damages_is_named(void **state)
@@ -337,11 +298,9 @@ static void a_relay_that_damages_is_named(void **state)
     assert_int_equal(fleet_stats(f->rollouts[0].session).check_failures, 0);
 }
 
-static int setup_short(void **state)
-{
-    *state = open_tree(FLEET_SMALL, "session.io_deadline=500ms");
-    return 0;
-}
+static const fleet_kind short_fleet = {FLEET_SMALL, .starts = true,
+                                       .overrides = FLEET_WITH(TREE, "session.io_deadline=500ms"), .relays = "ab",
+                                       .tells = true};
 
 /* A bucket lost after a relay is missed there, although the relay's own stream goes on. */
 static void what_is_lost_behind_a_relay(void **state)
@@ -387,7 +346,7 @@ static void goodbye_at_any_depth(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -396,13 +355,13 @@ int main(void)
         TEST(trees_of_any_depth),
         TEST(late_with_an_older_version),
         TEST(snapshots_through_relays),
-        cmocka_unit_test_setup_teardown(a_relay_dies, setup_paced, teardown),
-        cmocka_unit_test_setup_teardown(none_but_the_relay, setup_none, teardown),
+        FLEET_TEST(a_relay_dies, paced_fleet),
+        FLEET_TEST(none_but_the_relay, none_fleet),
         TEST(the_trainer_restarts),
         TEST(goodbye_at_any_depth),
-        cmocka_unit_test_setup_teardown(smaller_slots_behind_a_relay, setup_wide, teardown),
-        cmocka_unit_test_setup_teardown(a_relay_that_damages_is_named, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(what_is_lost_behind_a_relay, setup_short, teardown),
+        FLEET_TEST(smaller_slots_behind_a_relay, wide_fleet),
+        FLEET_TEST(a_relay_that_damages_is_named, small_fleet),
+        FLEET_TEST(what_is_lost_behind_a_relay, short_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

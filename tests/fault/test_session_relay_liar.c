@@ -7,36 +7,33 @@
 #include <unistd.h>
 
 #include "relay/relay.h"
-#include "tests/support/relay_site.h"
 
 #define PLACES  16u
 #define SOON_MS 5000u /* less than the time for which a relay lets a rollout wait */
 
-static relay_site relays;
 static fleet_fake liars[PLACES];
 static int listener;
 
-/* a is a relay, b and c are behind it, and who listens for the trainer says nothing. */
-static int setup(void **state)
+static void listens(fleet *f)
 {
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=40MiB", "peer.b.via=a",
-                               "peer.c.via=a",         "peer.c.last_resort=none",   NULL};
-    fleet *f = *state = fleet_open(FLEET_SMALL, overrides);
     listener = fake_listen(f);
     fleet_join(f, 0, FLEET_SAME);
-    return 0;
 }
 
-static int teardown(void **state)
+static void ended(fleet *f)
 {
+    (void)f;
     for (unsigned i = 0; i < PLACES; i++)
         fake_close(&liars[i]);
     if (listener >= 0)
         close(listener);
-    fleet_close(*state);
-    return 0;
 }
+
+/* a is a relay, b and c are behind it, and who listens for the trainer says nothing. */
+static const fleet_kind plain_fleet = {
+    FLEET_SMALL,
+    .overrides = FLEET_WITH("peer.a.relay_memory=40MiB", "peer.b.via=a", "peer.c.via=a", "peer.c.last_resort=none"),
+    .relays = "a", .opened = listens, .close = ended};
 
 static weft_session *relay_session(fleet *f)
 {
@@ -78,7 +75,7 @@ static void one_place_for_a_name(void **state)
     assert_in_range(places, 2, PLACES);
     for (uint32_t i = 0; i < places; i++) {
         weft_wire_hello hello;
-        fake_open_from(&liars[i], relays.words[0], 1);
+        fake_open_from(&liars[i], f->relays[0], 1);
         fake_hello(&liars[i], f, "b", 7, &hello);
         hello.incarnation = i + 1;
         fake_send_hello(&liars[i], &hello);
@@ -95,7 +92,7 @@ static void one_place_for_a_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_place_for_a_name, setup, teardown),
+        FLEET_TEST(one_place_for_a_name, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,56 +2,19 @@
  * trainer's bits. */
 #include "tests/support/fleet_fake.h"
 
-#include "tests/support/relay_site.h"
+/* An update of ten buckets at least, and six blocks for what is shared. The sibling may stand still for a second
+ * before it is slow too. */
+static const fleet_kind stopped_fleet = {
+    FLEET_LARGE, .starts = true,
+    .overrides = FLEET_WITH("peer.b.via=a", "peer.c.via=a", "peer.x4.via=a", "peers.level=full", "peers.bucket=64KiB",
+                            "peer.a.relay_memory=25MiB", "peer.a.rate_limit=20Mbit/s", "peers.heartbeat=20s"),
+    .relays = "a"};
 
-static relay_site relays;
-
-/* An update of ten buckets at least, and six blocks for what is shared. */
-static int setup_stopped(void **state)
-{
-    relays.count = 0;
-    const char *overrides[] = {
-        relay_of(&relays, "a"),
-        "peer.b.via=a",
-        "peer.c.via=a",
-        "peer.x4.via=a",
-        "peers.level=full",
-        "peers.bucket=64KiB",
-        "peer.a.relay_memory=25MiB",
-        "peer.a.rate_limit=20Mbit/s", /* the sibling may stand still for a second before it is slow too */
-        "peers.heartbeat=20s",
-        NULL};
-    fleet *f = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(f, NULL);
-    *state = f;
-    return 0;
-}
-
-static int setup_random(void **state)
-{
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"),
-                               relay_of(&relays, "b"),
-                               "peer.b.via=a",
-                               "peer.c.via=a",
-                               "peer.x1.via=a",
-                               "peer.x2.via=b",
-                               "peer.x3.via=b, a",
-                               "peer.a.relay_memory=64MiB",
-                               "peer.b.relay_memory=64MiB",
-                               "peers.heartbeat=1s",
-                               NULL};
-    fleet *f = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(f, NULL);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind random_fleet = {
+    FLEET_TILES, .starts = true,
+    .overrides = FLEET_WITH("peer.b.via=a", "peer.c.via=a", "peer.x1.via=a", "peer.x2.via=b", "peer.x3.via=b, a",
+                            "peer.a.relay_memory=64MiB", "peer.b.relay_memory=64MiB", "peers.heartbeat=1s"),
+    .relays = "ab"};
 
 /* Answers what keeps the connection alive until the relay closes it; grants no slot. */
 static void stay_alive(fleet_fake *fake)
@@ -84,7 +47,7 @@ static void one_that_stopped(void **state)
     fleet_join(f, 1, FLEET_SAME);
     fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     memcpy(trainer, f->listen, sizeof trainer);
-    snprintf(f->listen, sizeof f->listen, "%s", relays.words[0]);
+    snprintf(f->listen, sizeof f->listen, "%s", f->relays[0]);
     fake_open(&fake, f);
     memcpy(f->listen, trainer, sizeof trainer);
     fake_hello(&fake, f, "x4", f->history[0].root, &hello);
@@ -135,7 +98,7 @@ static void what_a_relay_lacks(void **state)
     fleet_join(f, 0, FLEET_SAME);
     fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     memcpy(trainer, f->listen, sizeof trainer);
-    snprintf(f->listen, sizeof f->listen, "%s", relays.words[0]);
+    snprintf(f->listen, sizeof f->listen, "%s", f->relays[0]);
     fake_open(&fake, f);
     memcpy(f->listen, trainer, sizeof trainer);
     fake_hello(&fake, f, "x4", f->history[0].root, &hello);
@@ -197,9 +160,9 @@ static void any_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_that_stopped, setup_stopped, teardown),
-        cmocka_unit_test_setup_teardown(what_a_relay_lacks, setup_stopped, teardown),
-        cmocka_unit_test_setup_teardown(any_order, setup_random, teardown),
+        FLEET_TEST(one_that_stopped, stopped_fleet),
+        FLEET_TEST(what_a_relay_lacks, stopped_fleet),
+        FLEET_TEST(any_order, random_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

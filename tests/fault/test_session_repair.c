@@ -5,36 +5,13 @@
 
 #define TILE_BYTES (262144u * 2u) /* of the first tile of `wide` */
 
-static int setup_with(void **state, const char *const *overrides)
-{
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("trainer.journal=64MiB")};
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=64MiB", NULL};
-    return setup_with(state, overrides);
-}
+static const fleet_kind full_fleet = {FLEET_TILES, .starts = true,
+                                      .overrides = FLEET_WITH("trainer.journal=64MiB", "commit.verify=full")};
 
-static int setup_full(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=64MiB", "commit.verify=full", NULL};
-    return setup_with(state, overrides);
-}
-
-static int setup_small_staging(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=64MiB", "peers.staging=3MiB", NULL};
-    return setup_with(state, overrides);
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind small_staging_fleet = {FLEET_TILES, .starts = true,
+                                               .overrides = FLEET_WITH("trainer.journal=64MiB", "peers.staging=3MiB")};
 
 static void flip(fleet *f, unsigned at, const char *tensor, uint64_t byte)
 {
@@ -383,7 +360,7 @@ static void no_such_version(void **state)
     fake_close(&fake);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
@@ -392,10 +369,10 @@ int main(void)
         TEST(several_bits),
         TEST(an_older_version),
         TEST(everything_changed),
-        cmocka_unit_test_setup_teardown(more_than_staging_holds, setup_small_staging, teardown),
+        FLEET_TEST(more_than_staging_holds, small_staging_fleet),
         TEST(by_scrub),
         TEST(tells_what_it_is),
-        cmocka_unit_test_setup_teardown(by_verify, setup_full, teardown),
+        FLEET_TEST(by_verify, full_fleet),
         TEST(the_same_bits),
         TEST(an_older_checkpoint),
         TEST(another_model),

@@ -6,20 +6,19 @@
 
 static fleet_fake newcomer;
 
-static int setup(void **state)
+static void nobody_comes(fleet *f)
 {
-    *state = fleet_open(FLEET_TILES, NULL);
-    fleet_start_trainer(*state, NULL);
+    (void)f;
     newcomer.fd = -1;
-    return 0;
 }
 
-static int teardown(void **state)
+static void ended(fleet *f)
 {
+    (void)f;
     fake_close(&newcomer);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .open = nobody_comes, .close = ended};
 
 /* The answer to a newcomer: WEFT_OK, or why it was refused. */
 static weft_status knock(fleet *f, const char *name, uint64_t incarnation)
@@ -66,7 +65,7 @@ static void a_second_one_beside_a_live_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_second_one_beside_a_live_one, setup, teardown),
+        FLEET_TEST(a_second_one_beside_a_live_one, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

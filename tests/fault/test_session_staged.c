@@ -9,56 +9,27 @@
 
 #include "peer/peer.h"
 #include "rollout/rollout.h"
-#include "tests/support/relay_site.h"
 
 #define BEHIND 3u /* rollout x1, behind relay a */
 
-static relay_site relays;
-
-static int open_with(void **state, bool wants, const char *const *overrides)
+static void join_behind(fleet *f)
 {
-    fleet *f = fleet_open(FLEET_TILES, overrides);
-    *state = f;
-    f->wants = wants;
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    return open_with(state, false, NULL);
-}
-
-static int setup_wants(void **state)
-{
-    return open_with(state, true, NULL);
-}
-
-static int setup_image(void **state)
-{
-    static const char *const overrides[] = {"commit.snapshot=staged", NULL};
-    return open_with(state, false, overrides);
-}
-
-static int setup_relay(void **state)
-{
-    relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
-    open_with(state, true, overrides);
-    fleet *f = *state;
     fleet_join(f, BEHIND, FLEET_SAME);
     fleet_wait_state(f, "x1", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     assert_string_equal(fleet_line(f, "x1").via, "a");
-    return 0;
 }
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1};
+
+static const fleet_kind wants_fleet = {FLEET_TILES, .starts = true, .wants = true, .joins = 1};
+
+static const fleet_kind image_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("commit.snapshot=staged"),
+                                       .joins = 1};
+
+static const fleet_kind relay_fleet = {
+    FLEET_TILES,          .starts = true, .overrides = FLEET_WITH("peer.a.relay_memory=64MiB", "peer.x*.via=a"),
+    .relays = "a",        .wants = true,  .joins = 1,
+    .opened = join_behind};
 
 static weft_session *session_of(fleet *f)
 {
@@ -420,26 +391,26 @@ static void a_child_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_nobody_offers_is_given_up, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(known_bits_stay_staged, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(known_bits_stay_staged, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_trainer_has_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_cut_line_leaves_it_staged, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(a_cut_line_leaves_it_staged, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_commit_while_it_dials, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_held_commit, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(an_attachment_comes_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(bits_that_come_twice, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(bits_that_come_twice, setup, teardown),
-        cmocka_unit_test_setup_teardown(bits_that_come_back, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(bits_that_come_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_label_comes_to_what_is_held, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(a_label_comes_to_what_is_held, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_label_comes_to_what_is_staged, setup_wants, teardown),
-        cmocka_unit_test_setup_teardown(a_label_comes_to_what_is_staged, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_staged_snapshot, setup_image, teardown),
-        cmocka_unit_test_setup_teardown(a_relay_serves_on, setup_relay, teardown),
-        cmocka_unit_test_setup_teardown(a_child_says_so, setup_relay, teardown),
+        FLEET_TEST(what_nobody_offers_is_given_up, wants_fleet),
+        FLEET_TEST(known_bits_stay_staged, wants_fleet),
+        FLEET_TEST(known_bits_stay_staged, plain_fleet),
+        FLEET_TEST(another_trainer_has_its_own, plain_fleet),
+        FLEET_TEST(a_cut_line_leaves_it_staged, wants_fleet),
+        FLEET_TEST(a_cut_line_leaves_it_staged, plain_fleet),
+        FLEET_TEST(a_commit_while_it_dials, plain_fleet),
+        FLEET_TEST(a_held_commit, wants_fleet),
+        FLEET_TEST(an_attachment_comes_once, plain_fleet),
+        FLEET_TEST(bits_that_come_twice, wants_fleet),
+        FLEET_TEST(bits_that_come_twice, plain_fleet),
+        FLEET_TEST(bits_that_come_back, wants_fleet),
+        FLEET_TEST(bits_that_come_back, plain_fleet),
+        FLEET_TEST(a_label_comes_to_what_is_held, wants_fleet),
+        FLEET_TEST(a_label_comes_to_what_is_held, plain_fleet),
+        FLEET_TEST(a_label_comes_to_what_is_staged, wants_fleet),
+        FLEET_TEST(a_label_comes_to_what_is_staged, plain_fleet),
+        FLEET_TEST(a_staged_snapshot, image_fleet),
+        FLEET_TEST(a_relay_serves_on, relay_fleet),
+        FLEET_TEST(a_child_says_so, relay_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

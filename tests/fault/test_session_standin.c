@@ -62,12 +62,6 @@ static int setup_rails(void **state)
     return open_at(state, "127.0.0.1, 127.0.0.2");
 }
 
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
-
 static void publish_and_hold(fleet *f, unsigned count, uint32_t per_mille)
 {
     fleet_publish(f, per_mille);
@@ -304,7 +298,7 @@ static bool can_be_had(const char *name)
     return had;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fleet_teardown)
 
 int main(void)
 {
@@ -312,11 +306,11 @@ int main(void)
                                        TEST(a_peer_comes_and_goes), TEST(the_trainer_starts_anew),
                                        TEST(a_peer_is_killed)};
     const struct CMUnitTest rails_tests[] = {
-        cmocka_unit_test_setup_teardown(two_rails_carry, setup_rails, teardown),
-        cmocka_unit_test_setup_teardown(a_peer_comes_and_goes, setup_rails, teardown)};
+        cmocka_unit_test_setup_teardown(two_rails_carry, setup_rails, fleet_teardown),
+        cmocka_unit_test_setup_teardown(a_peer_comes_and_goes, setup_rails, fleet_teardown)};
     const struct CMUnitTest mixed_tests[] = {
-        cmocka_unit_test_setup_teardown(each_provider_has_its_address, setup_mixed, teardown),
-        cmocka_unit_test_setup_teardown(a_relay_sends_from_the_provider_s_address, setup_mixed, teardown)};
+        cmocka_unit_test_setup_teardown(each_provider_has_its_address, setup_mixed, fleet_teardown),
+        cmocka_unit_test_setup_teardown(a_relay_sends_from_the_provider_s_address, setup_mixed, fleet_teardown)};
     int failed = 0, groups = 0;
     const char *only = getenv("WEFT_TEST_PROVIDER");
     for (size_t i = 0; i < sizeof plays / sizeof *plays; i++) {

@@ -3,19 +3,8 @@
 
 #include <string.h>
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"peer.b.level=pairs", NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, "attached");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .overrides = FLEET_WITH("peer.b.level=pairs"),
+                                       .attachment = "attached"};
 
 static void updates_allocate_nothing(void **state)
 {
@@ -37,13 +26,8 @@ static void updates_allocate_nothing(void **state)
     assert_true(before[0] > 0);
 }
 
-static int setup_manual(void **state)
-{
-    static const char *const overrides[] = {"session.progress=manual", "peers.heartbeat=6s", NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind manual_fleet = {FLEET_TILES, .starts = true,
+                                        .overrides = FLEET_WITH("session.progress=manual", "peers.heartbeat=6s")};
 
 /* Both ends are driven from here, turn by turn. */
 static void catch_up_by_hand(fleet *f)
@@ -102,13 +86,8 @@ static void calls_make_the_progress(void **state)
 }
 
 /* A rollout by hand and a trainer with a thread: update and snapshot in place. */
-static int setup_manual_rollout(void **state)
-{
-    static const char *const overrides[] = {"peers.heartbeat=6s", NULL};
-    *state = fleet_open(FLEET_TILES, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind manual_rollout_fleet = {FLEET_TILES, .starts = true,
+                                                .overrides = FLEET_WITH("peers.heartbeat=6s")};
 
 static void manual_rollout(void **state)
 {
@@ -127,10 +106,10 @@ static void manual_rollout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(updates_allocate_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(idle_callers_keep_their_peers, setup_manual, teardown),
-        cmocka_unit_test_setup_teardown(calls_make_the_progress, setup_manual, teardown),
-        cmocka_unit_test_setup_teardown(manual_rollout, setup_manual_rollout, teardown),
+        FLEET_TEST(updates_allocate_nothing, plain_fleet),
+        FLEET_TEST(idle_callers_keep_their_peers, manual_fleet),
+        FLEET_TEST(calls_make_the_progress, manual_fleet),
+        FLEET_TEST(manual_rollout, manual_rollout_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

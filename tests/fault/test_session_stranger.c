@@ -9,42 +9,30 @@
 static fleet_fake fake;
 static int listener;
 
-static int setup_with(void **state, const char *const *overrides)
+static void listens(fleet *f)
 {
-    fleet *f = fleet_open(FLEET_SMALL, overrides);
-    *state = f;
     fake.fd = -1;
     listener = fake_listen(f);
     fleet_join(f, 0, FLEET_SAME);
-    return 0;
 }
 
-static int setup(void **state)
+static void ended(fleet *f)
 {
-    return setup_with(state, NULL);
-}
-
-/* A short deadline for what never comes, long enough for the messages before it. */
-static int setup_short(void **state)
-{
-    static const char *const overrides[] = {"session.io_deadline=3s", NULL};
-    return setup_with(state, overrides);
-}
-
-static int setup_staged(void **state)
-{
-    static const char *const overrides[] = {"session.io_deadline=2s", "commit.snapshot=staged", NULL};
-    return setup_with(state, overrides);
-}
-
-static int teardown(void **state)
-{
+    (void)f;
     fake_close(&fake);
     if (listener >= 0)
         close(listener);
-    fleet_close(*state);
-    return 0;
 }
+
+static const fleet_kind plain_fleet = {FLEET_SMALL, .opened = listens, .close = ended};
+
+/* A short deadline for what never comes, long enough for the messages before it. */
+static const fleet_kind short_fleet = {FLEET_SMALL, .overrides = FLEET_WITH("session.io_deadline=3s"),
+                                       .opened = listens, .close = ended};
+
+static const fleet_kind staged_fleet = {FLEET_SMALL,
+                                        .overrides = FLEET_WITH("session.io_deadline=2s", "commit.snapshot=staged"),
+                                        .opened = listens, .close = ended};
 
 static void hang_up(void)
 {
@@ -342,17 +330,17 @@ static void withdraws_again_and_again(void **state)
     trainer_comes(f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) FLEET_TEST(name, plain_fleet)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers_with_noise, setup_short, teardown),
+        FLEET_TEST(answers_with_noise, short_fleet),
         TEST(falls_silent),
         TEST(dies),
-        cmocka_unit_test_setup_teardown(promises_and_sends_nothing, setup_short, teardown),
-        cmocka_unit_test_setup_teardown(offers_and_never_begins, setup_staged, teardown),
-        cmocka_unit_test_setup_teardown(lies_about_the_target, setup_short, teardown),
+        FLEET_TEST(promises_and_sends_nothing, short_fleet),
+        FLEET_TEST(offers_and_never_begins, staged_fleet),
+        FLEET_TEST(lies_about_the_target, short_fleet),
         TEST(lies_about_the_base),
         TEST(explains_the_lie),
         TEST(knows_nothing_of_the_lie),

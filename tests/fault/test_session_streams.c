@@ -4,28 +4,11 @@
 
 #include <string.h>
 
-static int setup(void **state)
-{
-    static const char *const overrides[] = {"peers.streams=4", "provider.loop.chunk=32KiB", "provider.loop.depth=3",
-                                            "peer.b.level=tight", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_LARGE, .starts = true,
+                                       .overrides = FLEET_WITH("peers.streams=4", "provider.loop.chunk=32KiB",
+                                                               "provider.loop.depth=3", "peer.b.level=tight")};
 
-static int setup_one(void **state)
-{
-    static const char *const overrides[] = {"provider.loop.chunk=32KiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind one_fleet = {FLEET_LARGE, .starts = true, .overrides = FLEET_WITH("provider.loop.chunk=32KiB")};
 
 static uint32_t streams_of(fleet *f, const char *name)
 {
@@ -125,11 +108,9 @@ static void one_port_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(updates_and_a_snapshot, setup, teardown),
-        cmocka_unit_test_setup_teardown(in_disorder, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_fewer_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_trainer_with_one, setup_one, teardown),
-        cmocka_unit_test_setup_teardown(one_port_fails, setup, teardown),
+        FLEET_TEST(updates_and_a_snapshot, plain_fleet), FLEET_TEST(in_disorder, plain_fleet),
+        FLEET_TEST(the_fewer_count, plain_fleet),        FLEET_TEST(a_trainer_with_one, one_fleet),
+        FLEET_TEST(one_port_fails, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,27 +48,12 @@ static void pages_allow(bool access)
 
 /* ---- a fleet of one rollout */
 
-static fleet *begin(fleet_size size, const char *const *overrides)
+static void has_pages(fleet *f)
 {
-    fleet *f = fleet_open(size, overrides);
     f->rollouts[0].far = &far_pages;
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    return f;
 }
 
-static int setup(void **state)
-{
-    *state = begin(FLEET_TILES, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1, .open = has_pages};
 
 static weft_session *rollout(fleet *f)
 {
@@ -265,11 +250,11 @@ static void a_rank_of_several_sources(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_it_lacks_comes_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_calls_say_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_bits_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(at_any_moment, setup, teardown),
-        cmocka_unit_test_setup_teardown(closed_while_it_sleeps, setup, teardown),
+        FLEET_TEST(what_it_lacks_comes_at_once, plain_fleet),
+        FLEET_TEST(other_calls_say_so, plain_fleet),
+        FLEET_TEST(other_bits_are_refused, plain_fleet),
+        FLEET_TEST(at_any_moment, plain_fleet),
+        FLEET_TEST(closed_while_it_sleeps, plain_fleet),
         cmocka_unit_test(a_trainer_gives_its_weights_away),
         cmocka_unit_test(a_trainer_is_closed_while_its_weights_are_away),
         cmocka_unit_test(a_rank_of_several_sources),

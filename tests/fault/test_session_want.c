@@ -16,51 +16,40 @@ static void hear(void *user, weft_log_level level, const char *line)
     passed_over_lines += strstr(line, "is passed over") != NULL;
 }
 
-static int open_with(void **state, fleet_size size, const char *const *overrides)
+static void hears(fleet *f)
 {
-    fleet *f = fleet_open(size, overrides);
-    *state = f;
-    f->wants = true;
     f->heard = hear;
     passed_over_lines = 0;
-    fleet_start_trainer(f, NULL);
+}
+
+static void join_one(fleet *f)
+{
     fleet_join(f, 0, FLEET_SAME);
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_JOINED, "a", FLEET_WAIT_MS, NULL));
-    return 0;
 }
 
-static int setup(void **state)
-{
-    return open_with(state, FLEET_SMALL, NULL);
-}
+static const fleet_kind plain_fleet = {FLEET_SMALL, .starts = true, .wants = true, .open = hears, .opened = join_one};
 
-static int setup_short(void **state)
-{
-    static const char *const overrides[] = {"trainer.journal=16MiB", NULL};
-    return open_with(state, FLEET_TILES, overrides);
-}
+static const fleet_kind short_fleet = {FLEET_TILES,   .starts = true, .overrides = FLEET_WITH("trainer.journal=16MiB"),
+                                       .wants = true, .open = hears,  .opened = join_one};
 
-static int setup_little(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=2200KiB", "peers.encoded=0KiB", "trainer.journal=128MiB",
-                                            NULL};
-    return open_with(state, FLEET_TILES, overrides);
-}
+static const fleet_kind little_fleet = {
+    FLEET_TILES,
+    .starts = true,
+    .overrides = FLEET_WITH("peers.staging=2200KiB", "peers.encoded=0KiB", "trainer.journal=128MiB"),
+    .wants = true,
+    .open = hears,
+    .opened = join_one};
 
 /* A snapshot goes into an image, and takes seconds if nobody makes its link faster. */
-static int setup_slow(void **state)
-{
-    static const char *const overrides[] = {"peers.bucket_min=64KiB",    "peers.bucket=64KiB",
-                                            "provider.loop.chunk=32KiB", "commit.snapshot=staged",
-                                            "peer.b.rate_limit=4Mbit/s", NULL};
-    return open_with(state, FLEET_TILES, overrides);
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind slow_fleet = {FLEET_TILES,
+                                      .starts = true,
+                                      .overrides = FLEET_WITH("peers.bucket_min=64KiB", "peers.bucket=64KiB",
+                                                              "provider.loop.chunk=32KiB", "commit.snapshot=staged",
+                                                              "peer.b.rate_limit=4Mbit/s"),
+                                      .wants = true,
+                                      .open = hears,
+                                      .opened = join_one};
 
 static weft_session *rollout(fleet *f)
 {
@@ -421,20 +410,13 @@ static void a_rollout_that_takes_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(exactly_what_is_wanted, setup, teardown),
-        cmocka_unit_test_setup_teardown(not_published_yet, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_after_the_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_journal_was_too_short, setup_short, teardown),
-        cmocka_unit_test_setup_teardown(many_small_ones_have_room, setup_short, teardown),
-        cmocka_unit_test_setup_teardown(a_repair_answers_the_wish, setup_little, teardown),
-        cmocka_unit_test_setup_teardown(a_repair_leaves_a_later_wish, setup_little, teardown),
-        cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
-        cmocka_unit_test_setup_teardown(not_even_the_next_one_fits, setup_little, teardown),
-        cmocka_unit_test_setup_teardown(a_label_follows_a_snapshot, setup_slow, teardown),
-        cmocka_unit_test_setup_teardown(a_label_follows_several_versions, setup_slow, teardown),
-        cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_rollout_that_takes_each, setup, teardown),
+        FLEET_TEST(exactly_what_is_wanted, plain_fleet),     FLEET_TEST(not_published_yet, plain_fleet),
+        FLEET_TEST(one_after_the_other, plain_fleet),        FLEET_TEST(passed_over, plain_fleet),
+        FLEET_TEST(the_journal_was_too_short, short_fleet),  FLEET_TEST(many_small_ones_have_room, short_fleet),
+        FLEET_TEST(a_repair_answers_the_wish, little_fleet), FLEET_TEST(a_repair_leaves_a_later_wish, little_fleet),
+        FLEET_TEST(a_nearer_one_is_named, little_fleet),     FLEET_TEST(not_even_the_next_one_fits, little_fleet),
+        FLEET_TEST(a_label_follows_a_snapshot, slow_fleet),  FLEET_TEST(a_label_follows_several_versions, slow_fleet),
+        FLEET_TEST(the_trainer_comes_again, plain_fleet),    FLEET_TEST(a_rollout_that_takes_each, plain_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static sim *with_a_repair_asked_for(void)
     const uint32_t free = peer->sender.flights.slots_free;
     peer->sender.flights.slots_free = 0; /* the trainer reads, and sends nothing */
     s->time.now_ns += WEFT_NS_PER_MS;
-    sim_step(s, &s->trainer);
+    fleet_step(s->trainer.session);
     assert_int_equal(peer->feed.kind, WEFT_FEED_REPAIR);
     peer->sender.flights.slots_free = free;
     return s;
@@ -48,7 +48,7 @@ static void repair_that_is_forgotten(void **state)
     sim_record(s, "auto1")->feed.kind = WEFT_FEED_OFFERED;
     while (sim_lost(s) == 0) {
         s->time.now_ns += WEFT_NS_PER_MS;
-        sim_step(s, &s->trainer);
+        fleet_step(s->trainer.session);
         weft_progress(s->rollouts[0].session, 0);
         if (sim_ms(s) > begun_ms + 2 * SIM_PATIENCE_MS)
             fleet_fail("it waits for ever");

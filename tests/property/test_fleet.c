@@ -149,8 +149,8 @@ static void die_at_the_door(sim *s)
     for (unsigned i = 0; i < 50 && end->session->rollout->joining.state != WEFT_JOIN_GREETING; i++) {
         s->time.now_ns += WEFT_NS_PER_MS;
         if (end->session->rollout->joining.state == WEFT_JOIN_KNOCKING)
-            sim_step(s, &s->trainer);
-        sim_step(s, end);
+            fleet_step(s->trainer.session);
+        fleet_step(end->session);
     }
     sim_kill(s, end);
 }

@@ -272,9 +272,9 @@ static void not_when_work_takes_long(void **state)
         if (begun_ms == 0 && end->session->rollout->arriving.book.buckets)
             begun_ms = sim_ms(s);
         s->time.now_ns += WEFT_NS_PER_MS;
-        sim_step(s, &s->trainer);
+        fleet_step(s->trainer.session);
         works = true;
-        sim_step(s, end);
+        fleet_step(end->session);
         works = false;
     }
     const uint64_t each_ms = (sim_ms(s) - begun_ms) / end->session->rollout->arriving.book.buckets;
@@ -298,7 +298,7 @@ static void not_when_the_trainer_stops(void **state)
     assert_true(sim_record(s, "auto1")->sender.flights.writes > 0);
     for (unsigned i = 0; i < 10 * SIM_IO_MS; i++) {
         s->time.now_ns += WEFT_NS_PER_MS;
-        sim_step(s, &s->rollouts[0]);
+        fleet_step(s->rollouts[0].session);
     }
     sim_settle(s, 20000);
     assert_int_equal(sim_lost(s), 0);

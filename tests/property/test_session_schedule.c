@@ -10,23 +10,9 @@
 static const char *const overrides[] = {"session.io_deadline=250ms", "commit.deadline=300ms",     "peer.b.level=pairs",
                                         "peer.c.level=full",         "provider.loop.chunk=64KiB", NULL};
 
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, overrides);
-    return 0;
-}
+static const fleet_kind plain_fleet = {FLEET_TILES, .overrides = overrides};
 
-static int setup_small(void **state)
-{
-    *state = fleet_open(FLEET_SMALL, overrides);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind small_fleet = {FLEET_SMALL, .overrides = overrides};
 
 static void publish(fleet *f, uint64_t *seed)
 {
@@ -127,8 +113,8 @@ static void packs_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(several_tiles, setup, teardown),
-        cmocka_unit_test_setup_teardown(packs_alone, setup_small, teardown),
+        FLEET_TEST(several_tiles, plain_fleet),
+        FLEET_TEST(packs_alone, small_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,6 +163,46 @@ void fleet_close(fleet *f)
     free(f);
 }
 
+void fleet_add_relays(fleet *f, const char *names)
+{
+    for (unsigned i = 0; names && names[i]; i++) {
+        snprintf(f->relays[i], sizeof f->relays[i], "peer.%c.relay=127.0.0.1:%u", names[i], port_free());
+        f->overrides[f->override_count++] = f->relays[i];
+    }
+}
+
+int fleet_setup(void **state)
+{
+    const fleet_kind *kind = *state;
+    fleet *f = *state = kind->device ? fleet_open_device(kind->size, kind->overrides, false, true, 5)
+                                     : fleet_open(kind->size, kind->overrides);
+    f->kind = kind;
+    f->wants = kind->wants;
+    f->tells = kind->tells;
+    fleet_add_relays(f, kind->relays);
+    if (kind->open)
+        kind->open(f);
+    if (kind->starts)
+        fleet_start_trainer(f, kind->attachment);
+    for (unsigned at = 0; at < kind->joins; at++) {
+        fleet_join(f, at, FLEET_SAME);
+        fleet_catch_up(f, at);
+        fleet_wait_state(f, f->rollouts[at].name, WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    }
+    if (kind->opened)
+        kind->opened(f);
+    return 0;
+}
+
+int fleet_teardown(void **state)
+{
+    fleet *f = *state;
+    if (f->kind && f->kind->close)
+        f->kind->close(f);
+    fleet_close(f);
+    return 0;
+}
+
 weft_site *fleet_site(const fleet *f, const char *extra)
 {
     const char *overrides[40];

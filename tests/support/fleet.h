@@ -92,6 +92,8 @@ typedef struct fleet {
     uint64_t first_version;              /* number that a trainer which opens from now on begins with */
     bool wants;                          /* rollouts that open from now on name their versions */
     bool tells;                          /* rollouts that open from now on report that the trainer is away */
+    const struct fleet_kind *kind;       /* of a test that has one */
+    char relays[2][48];                  /* "peer.NAME.relay=127.0.0.1:PORT" */
     bool blocks;                         /* ends that bind from now on do so by blocks with strides */
     weft_layout *other; /* layout of rollouts that open from now on, which the fleet frees; NULL: the trainer's */
     /* Gets the trainer's lines, with the fleet; NULL: no call. Set it before the trainer starts. */
@@ -143,6 +145,28 @@ fleet *fleet_open(fleet_size size, const char *const *overrides);
 void fleet_close(fleet *f);
 /* Opens a fleet whose named ends have the deferred backend, of this depth. */
 fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool trainer, bool rollouts, uint32_t depth);
+/* A fleet that is opened before a test, and closed after the test. */
+typedef struct fleet_kind {
+    fleet_size size;
+    bool starts; /* its trainer is started */
+    const char *const *overrides;
+    const char *relays;       /* rollouts that are relays, a letter each */
+    const char *attachment;   /* of the trainer that starts */
+    bool wants, tells;        /* as in the fleet */
+    bool device;              /* rollouts have the deferred backend, of depth 5 */
+    unsigned joins;           /* the first rollouts join with the trainer's bits, and hold its version */
+    void (*open)(fleet *f);   /* before the trainer starts */
+    void (*opened)(fleet *f); /* at the end */
+    void (*close)(fleet *f);  /* before the fleet closes */
+} fleet_kind;
+#define FLEET_WITH(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define FLEET_TEST(test, kind)                                                                                         \
+    cmocka_unit_test_prestate_setup_teardown(test, fleet_setup, fleet_teardown, (void *)&(kind))
+/* A setup that finds a kind at *state, and leaves the fleet there; the teardown that closes a fleet. */
+int fleet_setup(void **state);
+/* Adds relays to the site, on ports that are free now, because others must know them beforehand. */
+void fleet_add_relays(fleet *f, const char *names);
+int fleet_teardown(void **state);
 weft_site *fleet_site(const fleet *f, const char *extra);
 /* Opens the trainer and binds its bits, with an attachment (NULL: none). */
 void fleet_start_trainer(fleet *f, const char *attachment);

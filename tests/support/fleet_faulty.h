@@ -7,24 +7,9 @@
 static const char *const faulty_overrides[] = {"session.io_deadline=300ms", "peers.heartbeat=3s",
                                                "commit.deadline=400ms", "provider.loop.chunk=64KiB", NULL};
 
-static inline int faulty_setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, faulty_overrides);
-    return 0;
-}
-
+static const fleet_kind faulty_fleet = {FLEET_TILES, .overrides = faulty_overrides};
 /* Deadlines that no busy machine misses, for what must not lose a peer. */
-static inline int faulty_setup_patient(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    return 0;
-}
-
-static inline int faulty_teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
+static const fleet_kind patient_fleet = {.size = FLEET_TILES};
 
 /* Two rollouts that hold what the trainer has. */
 static inline void faulty_start(fleet *f)

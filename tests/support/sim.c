@@ -145,12 +145,6 @@ bool sim_awake(const sim *s, const sim_end *end)
     return end->session && !end->zombie && !end->blocked && s->time.now_ns >= end->stopped_until_ns;
 }
 
-void sim_step(sim *s, sim_end *end)
-{
-    (void)s;
-    fleet_step(end->session);
-}
-
 /* The root that a version has for an end. */
 static uint64_t root_of(const sim_end *end, const fleet_version *version)
 {
@@ -356,7 +350,7 @@ void sim_round(sim *s)
     for (unsigned i = 0; i < count; i++) {
         if (!sim_awake(s, order[i])) /* a commit that waits inside this loop plays rounds of its own */
             continue;
-        sim_step(s, order[i]);
+        fleet_step(order[i]->session);
         if (order[i] != &s->trainer && sim_below(s, 3) == 0)
             (s->commit ? s->commit : sim_commit)(s, order[i]);
     }

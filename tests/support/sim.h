@@ -81,8 +81,6 @@ void sim_round(sim *s);
 void sim_rounds(sim *s, uint64_t count);
 /* Does sim_rounds without any end acting meanwhile. */
 void sim_calm(sim *s, uint64_t rounds);
-/* One step of one end and nothing else. */
-void sim_step(sim *s, sim_end *end);
 
 /* ---- the trainer; it has the bits of s->dense */
 void sim_start_trainer(sim *s);

@@ -20,10 +20,10 @@ static inline uint64_t sim_ms(const sim *s)
 static inline void sim_tick(sim *s)
 {
     s->time.now_ns += WEFT_NS_PER_MS;
-    sim_step(s, &s->trainer);
+    fleet_step(s->trainer.session);
     for (unsigned i = 0; i < s->rollout_count; i++)
         if (s->rollouts[i].session)
-            sim_step(s, &s->rollouts[i]);
+            fleet_step(s->rollouts[i].session);
 }
 
 static inline uint64_t sim_lost(const sim *s)
