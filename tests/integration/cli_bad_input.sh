@@ -2,7 +2,6 @@
 # Faults at the edges: one clear message, the right exit code, nothing left running, nothing half-written.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 2
 site "$work/site.ini" a b
@@ -123,8 +122,7 @@ same "$work/a.safetensors" "$v/v1.safetensors"
 # A trainer that ends before the version is reached: what was received is saved all the same.
 start waiting "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 --save "$work/part.safetensors"
 await said waiting 'version 1 '
-interrupt trainer
-finish trainer 0
+stop trainer
 finish waiting 1
 same "$work/part.safetensors" "$v/v1.safetensors"
 says waiting 'part.safetensors: version 1 was written'
@@ -152,8 +150,7 @@ kept() # kept NAME STATUS
 lost interrupted
 interrupt interrupted
 kept interrupted state
-interrupt trainer
-finish trainer 0
+stop trainer
 lost abandoned --set session.connect_deadline=1s
 interrupt trainer KILL
 finish trainer 137
@@ -170,15 +167,13 @@ twice() # twice NAME TEXT: the process wrote two lines with TEXT
 await twice abandoned '"target":1,'
 interrupt abandoned
 kept abandoned state
-interrupt trainer
-finish trainer 0
+stop trainer
 lost refused
 interrupt trainer KILL
 finish trainer 137
 start trainer "$weft" trainer "$work/site.ini" --model "$work/wide/v0.safetensors" --follow "$work/m"
 kept refused refused
-interrupt trainer
-finish trainer 0
+stop trainer
 run nothing 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/nothing.safetensors" \
     --set session.connect_deadline=1s
 absent "$work/nothing.safetensors"

@@ -3,7 +3,6 @@
 # a hole after them: nothing of them is read.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 
 # hollow FILE ROWS COLUMNS COUNT: matrices of bf16
 hollow()

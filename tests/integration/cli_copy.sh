@@ -3,7 +3,6 @@
 # and files in the way are named while the others are copied.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 models "$work/m" 4
 for v in 0 1 2 3 4; do run put 0 "$weft" put "$work/from" "$work/m/v$v.safetensors" --version $((10 + v)) --level tight; done
 files=$(find "$work/from" -name '*.weft' | wc -l)

@@ -2,7 +2,6 @@
 # weft demo: its figures agree with one another, its proof is there, and nothing outlives it, also when it fails.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"

@@ -2,7 +2,6 @@
 # A rollout that has nothing takes layout and weights from the trainer, before and in the middle of a run.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 3
 site "$work/site.ini" early late
@@ -19,8 +18,7 @@ await said late '"target":2'
 appear 3
 finish early 0
 finish late 0
-interrupt trainer
-finish trainer 0
+stop trainer
 json early "lines[0]['kind'] == 'snapshot' and lines[-1]['kind'] == 'update'"
 json late "lines[0]['kind'] == 'snapshot' and lines[0]['target'] == 2 and lines[-1]['target'] == 3"
 same "$work/early.safetensors" "$work/m/v3.safetensors"
@@ -37,7 +35,6 @@ sleep 1 # it accepts at once; the whole of it takes six
 interrupt trainer KILL
 finish trainer 137
 await said slow 'broke off'
-interrupt slow
-finish slow 0
+stop slow
 [ "$(grep -c 'the snapshot broke off' "$work/slow.err")" = 1 ] || fail "a snapshot that broke off was not told once"
 echo "empty rollouts hold the trainer's bits and header"

@@ -3,7 +3,6 @@
 # orderly end, of a rollout without --until too, which saves what it holds.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 4
 site "$work/site.ini" a b
@@ -39,8 +38,7 @@ PYTHON
 await said trainer '"target":13'
 await said a '"target":13'
 await said b '"target":13'
-interrupt b
-finish b 0
+stop b
 same "$work/b.safetensors" "$work/m/v4.safetensors"
 
 # what is past stays past: touched, replaced or come late; the newest is not published again for another time alone
@@ -69,8 +67,7 @@ await said trainer '"target":17'
 appear 4 v103
 await said trainer '"target":18'
 await said a '"target":18'
-interrupt trainer
-finish trainer 0
+stop trainer
 finish a 0
 json trainer "[o['file'].split('/')[-1].split('.')[0] for o in lines if 'target' in o] == 'v10 v11 v12 v100 v101 v101 v101 v102 v103'.split()"
 json trainer "[o['target'] for o in lines if 'target' in o] == list(range(10, 19))"

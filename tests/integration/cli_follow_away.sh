@@ -3,7 +3,6 @@
 # and goes on publishing afterwards; checkpoints older than a model that lies elsewhere are published when told to alone.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 6
 site "$work/site.ini" a
@@ -68,8 +67,7 @@ await said a '"target":4'
 finish a 0
 same "$work/a.safetensors" "$work/m/v4.safetensors"
 said trainer 'lost: a' && fail "a was lost"
-interrupt trainer
-finish trainer 0
+stop trainer
 json trainer "[o['file'].split('/')[-1].split('.')[0] for o in lines if 'target' in o] == 'v6 v7 v8 v9'.split()"
 
 # told to, older ones are published too
@@ -80,6 +78,5 @@ start trainer "$weft" trainer "$work/site.ini" --model "$work/v5.safetensors" --
 start a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --until 2 --save "$work/b.safetensors"
 finish a 0
 same "$work/b.safetensors" "$work/m/v6.safetensors"
-interrupt trainer
-finish trainer 0
+stop trainer
 echo "a folder that was away was followed again"

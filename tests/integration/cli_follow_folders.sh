@@ -4,7 +4,6 @@
 # only their place on the disk; what is passed over is said once, with the reason.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 7
 sharded "$work/m" 0 1 2 3 5 6
@@ -86,8 +85,7 @@ await said trainer 'left alone: .*in/step_5 is not published, because it comes b
 mv "$in/final" "$in/step_61/" && cp "$in/step_61/final/model.safetensors" "$in/step_61"
 await said trainer '"target":7,'
 await said a '"target":7,'
-interrupt trainer
-finish trainer 0
+stop trainer
 finish a 0
 [ "$(grep -c 'is a shard' "$work/trainer.err")" = 1 ] || fail "shards were told of more than once"
 grep -q 'in/logs\|tmp-checkpoint' "$work/trainer.err" && fail "what is no checkpoint was told of"

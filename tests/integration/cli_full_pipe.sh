@@ -3,7 +3,6 @@
 # what is not taken is dropped whole, and counted where somebody reads.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 4
 full=(python3 "$support/full_pipe.py")

@@ -3,7 +3,6 @@
 # peer, which a second proof takes over only where the site says so.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 models "$work/m" 1
 cd "$work" || exit 1
 site site.ini a
@@ -38,8 +37,7 @@ sys.exit(0 if (early == 5 or not in_time) and late == 8 and time.monotonic() - b
 PYTHON
 await said trainer 'guests_per_address have not said who they are'
 run a 0 "$weft" rollout site.ini --peer a --model m/v0.safetensors --until 0
-interrupt trainer
-finish trainer 0
+stop trainer
 
 echo "a relay has so many at one time, for so long"
 relay=$(free_port)
@@ -70,10 +68,7 @@ late = sum(ended(line, 60) for line in lines)
 spent = time.monotonic() - begun
 sys.exit(0 if (early == 4 or not in_time) and late == 6 and 1 <= spent < 9 else f"{early} {late} {spent}")
 PYTHON
-interrupt relay
-finish relay 0
-interrupt trainer_relay
-finish trainer_relay 0
+stop relay trainer_relay
 
 echo "a name is replaced by proof alone"
 run plain 2 "$weft" check site.ini --set security.replace=yes
@@ -119,7 +114,6 @@ PYTHON
     await said "trainer_$replace" 'refused: .* it sent more than guest_bytes \(8192\)'
     appear 1 v1 in
     [ $replace = no ] && finish first_no 0 || finish second_yes 0
-    interrupt "trainer_$replace"
-    finish "trainer_$replace" 0
+    stop "trainer_$replace"
     rm in/*
 done

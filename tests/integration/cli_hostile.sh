@@ -4,7 +4,6 @@
 # nothing keep out nobody.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 3
 site "$work/site.ini" a b c
@@ -64,5 +63,4 @@ for name in crowd listener; do
     kill "$(cat "$work/$name.pid")"
     finish $name 143
 done
-interrupt trainer
-finish trainer 0
+stop trainer

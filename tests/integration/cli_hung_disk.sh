@@ -4,7 +4,6 @@
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 compiler
-weft=$WEFT_BIN
 mkdir "$work/m"
 python3 "$support/shard_models.py" make "$work/s" || fail "no model"
 mv "$work/s/model.safetensors" "$work/m/v0.safetensors"
@@ -104,8 +103,7 @@ if fabric_is_here tcp; then
     touch "$work/hang"
     cp "$work/m/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
     await test -e "$work/hanging"
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     says trainer "$work/run does not answer, so the thread that writes version 1 there is given up"
     says trainer 'version 1, the last one published, is not there'
     whole "$work/run" 1

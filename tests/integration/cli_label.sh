@@ -3,7 +3,6 @@
 # "version 0" would be the model that the trainer began with.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 3
 site "$work/site.ini" b
@@ -22,8 +21,7 @@ overtaken()
         appear $v "v$v" "$work/$name"
     done
     finish "$name" 0
-    interrupt "trainer_$name"
-    finish "trainer_$name" 0
+    stop "trainer_$name"
 }
 overtaken lines
 says lines '^bits without a version yet digest [0-9a-f]{16}: snapshot'

@@ -3,7 +3,6 @@
 # them by name, every output is byte-identical, and what cannot be matched is said.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 3
 for v in 0 1 2 3; do
@@ -105,6 +104,5 @@ run bare 1 "$weft" rollout "$work/site.ini" --peer a --model "$work/bare.safeten
 words="10 names of the trainer have 'model.' in front of those of a, as 'model.[a-z0-9.]*': give both ends the same names"
 says bare "$words"
 await said trainer "refused: a has another layout: $words"
-interrupt trainer
-finish trainer 0
+stop trainer
 echo "tensors of every order are matched by name"

@@ -3,7 +3,6 @@
 # not fit together is told once with the mend.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 1
 site "$work/site.ini" a

@@ -3,7 +3,6 @@
 # is killed, those behind it go on at the trainer by themselves.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 4
 site "$work/site.ini" a b c d
@@ -66,7 +65,6 @@ for name in d c e b; do
     finish $name 0
     same "$work/$name.safetensors" "$work/m/v4.safetensors"
 done
-interrupt trainer
-finish trainer 0
+stop trainer
 says trainer 'joined: d .*behind relay (a|b)'
 echo "a relay was killed and nobody else noticed for long"

@@ -2,7 +2,6 @@
 # The trainer's goodbye goes through relays: rollouts without --until behind one, and behind two, end in order and save.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 2
 site "$work/site.ini" a b c

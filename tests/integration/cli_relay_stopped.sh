@@ -3,7 +3,6 @@
 # and are at the next of their list at once, not after another heartbeat at its open port.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 heartbeat=${WEFT_TEST_HEARTBEAT:-10}
 fabric tcp
 models "$work/m" 2
@@ -45,5 +44,4 @@ for name in b c d; do
 done
 interrupt a KILL
 finish a 137
-interrupt trainer
-finish trainer 0
+stop trainer

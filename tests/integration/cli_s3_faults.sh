@@ -3,7 +3,6 @@
 # gives some objects to nobody: each is an error that says what came, in bounded time and memory, and nothing begins anew.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 AWS_EC2_METADATA_DISABLED=true HOME=$work "$weft" log s3://bucket >"$work/probe" 2>&1
 grep -q 'headers of libcurl\|need libcurl' "$work/probe" && echo "skipped: $(cat "$work/probe")" && exit 77
 command -v curl >/dev/null || { echo "skipped: curl is missing (Debian: curl)" && exit 77; }

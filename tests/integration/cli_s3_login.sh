@@ -3,7 +3,6 @@
 # instance's role; renewed while a process runs; and stores copied between a folder, S3, and Google's interface.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 for name in $(compgen -e | grep -E '^(AWS|GS)_|^STORAGE_EMULATOR_HOST$'); do unset "$name"; done
 export AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:1 HOME=$work/home
 AWS_EC2_METADATA_DISABLED=true "$weft" log s3://bucket >"$work/probe" 2>&1

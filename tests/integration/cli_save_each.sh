@@ -3,7 +3,6 @@
 # did not change, the newest kept, and a command run for each; of shards, and of one file, from a trainer and a store.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 4
 python3 - "$work/m" <<'PYTHON' || fail "no models of which a part stays"
@@ -44,8 +43,7 @@ for v in 1 2 3 4; do
     await grep -q "^$v " "$work/loaded"
 done
 finish a 0
-interrupt trainer
-finish trainer 0
+stop trainer
 says a 'on-version: the command for version 2 ended with exit code 1; the rollout goes on'
 [ "$(find "$work/out" -mindepth 1 -maxdepth 1 | wc -l)" = 3 ] || fail "not three folders: $(ls "$work/out")"
 for v in 2 3 4; do
@@ -116,8 +114,7 @@ for v in 1 2; do
     await folder "$work/order" $v
 done
 finish c 0
-interrupt trainer
-finish trainer 0
+stop trainer
 one=$(folder "$work/order" 1) two=$(folder "$work/order" 2)
 linked=0
 for file in "$work/in/step_2"/*; do
@@ -192,8 +189,7 @@ for trap in : 'trap "" TERM'; do
     start hung "$weft" rollout --store "$work/store" --model "$work/one" --follow --save-each "$work/hung" --json \
         --on-version "$trap; sh -c 'echo on its way; echo \$\$ >$work/hangs; exec sleep 1000' & wait"
     await test -s "$work/hangs"
-    interrupt hung
-    finish hung 0
+    stop hung
     says hung 'the command was ended for version 12, because the rollout ends'
     gone() { ! kill -0 "$(cat "$work/hangs")"; }
     await gone

@@ -118,8 +118,7 @@ if fabric_is_here tcp; then
     for kind in "m/v0.safetensors folder" "s0 file"; do # nothing is ever published: told without
         start trainer "$WEFT_BIN" trainer "$work/site.ini" --model "$work/${kind% *}" --follow "$work/in"
         refused "empty_${kind#* }" 1 --empty --save "$work/${kind#* }"
-        interrupt trainer
-        finish trainer 0
+        stop trainer
     done
 fi
 

@@ -2,7 +2,6 @@
 # weft check: sound sites come out resolved and whole; every kind of wrong key is one message with file, line and key.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 
 for conf in "$source_dir"/conf/*.ini; do
     name=$(basename "$conf" .ini)

@@ -4,7 +4,6 @@
 # the whole model's rollout, which is a relay.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 sharded_models
 run begin 0 "$weft" shard "$work/m" --tp 4 -o "$work/begin"
@@ -102,8 +101,7 @@ for model in "$work/whole.safetensors" "$last"; do
 done
 [ "$(sort -u "$work/digests" | wc -l)" = 1 ] || fail "the whole model has other bits: $(cat "$work/digests")"
 for r in 0 1 2; do
-    interrupt source$r
-    finish source$r 0
+    stop source$r
 done
 
 echo "what is wrong is refused"

@@ -3,7 +3,6 @@
 # ends it in order. Who never joined, or was lost, decides its exit code; who never held a version saves nothing.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 compiler
 models "$work/m" 1
@@ -108,8 +107,5 @@ await said trainer 'joined: a '
 run twin 1 "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --save "$work/no"
 says twin 'a peer named a is live already'
 absent "$work/no"
-interrupt a
-finish a 0
-interrupt trainer
-finish trainer 0
+stop a trainer
 echo "starts, ends and exit codes: ok"

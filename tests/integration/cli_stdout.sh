@@ -3,7 +3,6 @@
 # say so once, serve on and end as if it could.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 2
 site "$work/site.ini" a

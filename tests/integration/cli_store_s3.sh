@@ -3,7 +3,6 @@
 # in each way that helps to ask again, and in some that do not. The server checks each request's signature.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 AWS_EC2_METADATA_DISABLED=true HOME=$work "$weft" log s3://bucket >"$work/probe" 2>&1
 grep -q 'headers of libcurl\|need libcurl' "$work/probe" && echo "skipped: $(cat "$work/probe")" && exit 77
 command -v curl >/dev/null || { echo "skipped: curl is missing (Debian: curl)" && exit 77; }
@@ -138,8 +137,7 @@ if fabric_is_here tcp; then
     done
     finish reader 0
     same "$work/read.safetensors" "$work/m/v4.safetensors"
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     run fsck 0 "$weft" fsck s3://bucket/trainer
     says fsck '^5 versions, 0 faults$'
 
@@ -147,8 +145,7 @@ if fabric_is_here tcp; then
     start trainer "$weft" trainer "$work/site.ini" --set trainer.store=s3://bucket/failed \
         --set trainer.store_versions=1 --model "$work/m/v0.safetensors" --follow "$work/in" --json
     await said trainer 'anchor of version 0'
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     counted "n['given up'] == 2"
 
     echo "a server that does not answer does not keep a trainer from closing"
@@ -160,8 +157,7 @@ if fabric_is_here tcp; then
     cp "$work/m/v2.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v5.safetensors"
     await said trainer '"target":5,'
     begun=$SECONDS
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     [ $((SECONDS - begun)) -lt 12 ] || fail "the trainer closed after $((SECONDS - begun)) s"
     says trainer 'version 5, the last one published, is not there'
 fi

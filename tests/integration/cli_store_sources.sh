@@ -56,8 +56,7 @@ echo "the store first, and the trainers after"
 start late "$weft" rollout "$work/site.ini" --peer late --view "$work/begin/rank-3-of-4.json" --empty --store "$store" \
     --save "$work/late.safetensors" --json
 await said late "joined source 2"
-interrupt late
-finish late 0
+stop late
 same "$work/late.safetensors" "$work/wanted4/rank-3-of-4.safetensors"
 json late "lines[0]['files'] > 0 and all(o.get('kind') != 'snapshot' for o in lines)"
 
@@ -98,14 +97,12 @@ publish 4 v3
 await written 3 2
 for rank in 0 1; do
     await since "p$rank" '"version":3\b'
-    interrupt "p$rank"
-    finish "p$rank" 0
+    stop "p$rank"
     same "$work/p$rank.safetensors" "$work/wanted4/rank-$rank-of-4.safetensors"
     tail -n +"$(($(wc -l <"$work/p$rank.before") + 1))" "$work/p$rank.out" >"$work/after.out"
     json after "(lines[0]['kind'], lines[0]['target']) == ('update', 2) and all(o['kind'] == 'update' for o in lines)"
 done
 for r in 0 1 2; do
-    interrupt second$r
-    finish second$r 0
+    stop second$r
 done
 run fsck 0 "$weft" fsck "$store"

@@ -4,7 +4,6 @@
 # joins afterwards. max_peers beyond that limit is told with both numbers, and the site's own peers beyond it is an error.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 3
 site "$work/site.ini" a b
@@ -87,8 +86,7 @@ appear 3 v6
 finish a 0
 finish b 0
 same "$work/b.safetensors" "$work/m/v3.safetensors"
-interrupt trainer
-finish trainer 0
+stop trainer
 
 # forty peers of eight streams
 site "$work/wide.ini" $(seq -f p%g 40)

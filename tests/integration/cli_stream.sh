@@ -3,7 +3,6 @@
 # one side and another provider on the other.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 models "$work/m" 3
 cd "$work" || exit 1
 
@@ -31,8 +30,7 @@ play()
         finish "$name.$peer" 0
         same "$name.$peer.safetensors" m/v3.safetensors
     done
-    interrupt "$name"
-    finish "$name" 0
+    stop "$name"
 }
 
 echo "plain"
@@ -62,8 +60,7 @@ while part := line.recv(4096):
 sys.exit(0 if struct.unpack_from("<H", answer, 4)[0] == 3 and b"port that is not here" in answer else 1)
 PYTHON
 says alone 'DUCT for a port that is not here'
-interrupt alone
-finish alone 0
+stop alone
 
 if fabric_is_here tcp; then
     for side in up down; do

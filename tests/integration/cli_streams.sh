@@ -2,7 +2,6 @@
 # Several connections a peer over a real fabric, and what the trainer says of how it serves each.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 
 run four 0 "$weft" demo --peers 2 --params 1.5M --updates 3 --json --set peers.streams=4

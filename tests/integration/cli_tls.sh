@@ -3,7 +3,6 @@
 # Who does not is told why, ends with 2, and costs nobody else anything. Keys change while the trainer runs.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 command -v openssl >/dev/null || { echo "skipped: the command openssl is missing (Debian: openssl)" && exit 77; }
 models "$work/m" 3
@@ -152,8 +151,7 @@ for name in a b r c; do
 done
 grep 'lost: ' trainer.err | grep -qv 'lost: c at version 3: the relay that it is behind is lost' && fail "somebody was lost"
 grep -qE "$(cut -d' ' -f3 keys/a)|$(cut -d' ' -f3 keys/b)" ./*.err ./*.out && fail "a key was logged"
-interrupt trainer
-finish trainer 0
+stop trainer
 
 echo "names may be proved by certificates"
 site certificates.ini a
@@ -218,8 +216,7 @@ by() # by FILE: the options of an end with this certificate
     start a "$weft" rollout certificates.ini --peer a --model m/v0.safetensors --until 3 --save again.safetensors $(by a)
     finish a 0
     same again.safetensors m/v3.safetensors
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     # The trainer's certificate must be the trainer's.
     start fake openssl s_server -accept "$port" -cert c/b.pem -key c/b.key -CAfile c/ca.pem -tls1_3 -Verify 1 -www
     await said fake ACCEPT

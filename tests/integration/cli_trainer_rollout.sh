@@ -3,7 +3,6 @@
 # end with its bits, header included.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 6
 site "$work/site.ini" a b c

@@ -3,7 +3,6 @@
 # and each version of both runs comes out of the store byte for byte.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 mkdir "$work/m" "$work/in"
 python3 "$support/shard_models.py" make "$work/s" || fail "no model"
@@ -48,8 +47,7 @@ await said second '"target":3'
 appear 7 v4
 await said second '"target":4'
 await written 4
-interrupt second
-finish second 0
+stop second
 for name in a b c; do
     finish $name 0
     same "$work/$name.safetensors" "$work/m/v7.safetensors"
@@ -92,8 +90,7 @@ for name in late empty; do
     same "$work/$name.safetensors" "$work/m/v6.safetensors"
     json $name "lines[0]['target'] == 4 and lines[0]['files'] > 0 and [o['kind'] for o in lines[1:]] == ['update']"
 done
-interrupt third
-finish third 0
+stop third
 json third "all(p['snapshot_bytes'] == 0 for p in lines[-1]['peers'])"
 run refused 2 "$weft" rollout "$work/site.ini" --peer a --store "$store" --empty --follow
 says refused '--follow goes with --store alone'

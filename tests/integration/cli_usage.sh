@@ -2,7 +2,6 @@
 # The command line itself: help, versions, wrong use with a suggestion, error objects, a stdout that cannot be written.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 
 run help 0 "$weft" --help
 for verb in info check trainer rollout demo; do

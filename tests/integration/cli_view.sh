@@ -3,7 +3,6 @@
 # nothing, one from nothing behind a relay that takes another view, and a fifth rollout takes the whole model.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
-weft=$WEFT_BIN
 fabric tcp
 sharded_models
 run begin 0 "$weft" shard "$work/m" --tp 4 -o "$work/begin"
@@ -33,8 +32,7 @@ start trainer "$weft" trainer "$work/site.ini" --model "$v0" --json --versions "
 for name in p1 p2 p3 whole trainer; do
     finish "$name" 0
 done
-interrupt p0
-finish p0 0
+stop p0
 for rank in 0 1 2 3; do
     same "$work/got/rank-$rank-of-4.safetensors" "$work/wanted/rank-$rank-of-4.safetensors"
 done
@@ -68,5 +66,4 @@ refused 'a part of key' --view "$work/eighth.json" --empty
 sed '/^\[cut/,$d' "$work/site.ini" >"$work/bare.ini"
 run bare 2 "$weft" rollout "$work/bare.ini" --peer p1 --view "$(share 1)" --empty
 says bare 'a part of key'
-interrupt trainer2
-finish trainer2 0
+stop trainer2

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer a
 fabric tcp
@@ -56,12 +55,10 @@ trainer_at never_trainer 2 much_too_long_for_one
 says never_trainer 'much_too_long_for_one'
 rollout loopback 2 127.0.0.1
 says loopback 'peer\.a\] address = 127\.0\.0\.1 is not reached from 10\.77\.0\.1'
-interrupt trainer
-finish trainer 0
+stop trainer
 
 net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in" --set trainer.address=127.0.0.1
 rollout turned 1 10.77.0.11
 says turned 'is not reached from .trainer. address = 127\.0\.0\.1'
-interrupt trainer
-finish trainer 0
+stop trainer
 echo "wrong addresses are told"

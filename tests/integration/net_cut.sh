@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer near
 net_peer far
@@ -37,8 +36,7 @@ ended() # all hold version 3, and near took every version
 {
     finish near 0
     finish far 0
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     same "$work/near.safetensors" "$work/m/v3.safetensors"
     same "$work/far.safetensors" "$work/m/v3.safetensors"
     json near "[o['target'] for o in lines] == [1, 2, 3]"

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer live rate=1000
 net_peer late rate=1
@@ -40,8 +39,7 @@ give 5
 give 6
 finish live 0
 finish late 0
-interrupt trainer
-finish trainer 0
+stop trainer
 json live "[o['target'] for o in lines] == [1, 2, 3, 4, 5, 6]"
 json late "lines[0]['kind'] == 'snapshot'"
 same "$work/live.safetensors" "$work/m/v6.safetensors"

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer worse rate=200
 net_peer lossy loss=5 delay=1
@@ -32,8 +31,7 @@ for version in 3 4 5 6 7 8; do
 done
 finish worse 0
 finish lossy 0
-interrupt trainer
-finish trainer 0
+stop trainer
 same "$work/worse.safetensors" "$work/m/v8.safetensors"
 same "$work/lossy.safetensors" "$work/m/v8.safetensors"
 json lossy "lines[0]['kind'] == 'snapshot'"

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer a
 net_rail a 1 20
@@ -59,8 +58,7 @@ ended() # ended VERSION RAILS-TEST
 {
     finish a 0
     await said trainer 'goodbye: a'
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     same "$work/a.safetensors" "$work/m/v$1.safetensors"
     said trainer 'lost: a' && fail "the peer was lost though a rail was left"
     json trainer "any(o.get('name') == 'a' and o['held'] == $1 and $2 for o in lines)"

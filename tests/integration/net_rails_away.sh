@@ -6,7 +6,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer a
 net_rail a 1
@@ -49,8 +48,7 @@ round() # round PROVIDER
     appear 3
     finish a 0
     same "$work/a.safetensors" "$work/m/v3.safetensors"
-    interrupt trainer
-    finish trainer 0
+    stop trainer
     said trainer 'lost: a' && fail "$1: the peer was lost though an address was left"
     return 0
 }

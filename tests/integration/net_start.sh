@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_peer a
 fabric tcp

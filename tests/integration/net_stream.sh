@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../net/net.sh"
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$support_folder/cli.sh"
-weft=$WEFT_BIN
 net_open
 net_namespace gate && net_namespace inner || net_skip "no namespace to be had"
 ip -n core link add port-gate type veth peer name eth0 netns gate && net_plug gate &&
@@ -92,8 +91,7 @@ serve()
         finish "$name.$peer" 0
         same "$work/$name.$peer.safetensors" "$work/m/v3.safetensors"
     done
-    interrupt "trainer.$name"
-    finish "trainer.$name" 0
+    stop "trainer.$name"
 }
 
 echo "one outbound port is enough"

@@ -7,6 +7,7 @@ export LC_ALL=C
 command -v python3 >/dev/null || { echo "skipped: python3 is missing (Debian: python3)" && exit 77; }
 # The interpreter itself: python3 may be a script that looks for it, which takes longer than what is asked here.
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
+weft=$WEFT_BIN
 support=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_dir=$(cd "$support/../.." && pwd)
 work=$(mktemp -d)
@@ -89,6 +90,16 @@ finish()
     wait "${started[$1]}" || code=$?
     unset "started[$1]"
     [ "$code" = "$2" ] || fail "$1: exit code $code, wanted $2"
+}
+
+# stop NAME...: interrupts what was started, one after the other, and each ends well
+stop()
+{
+    local name
+    for name in "$@"; do
+        interrupt "$name"
+        finish "$name" 0
+    done
 }
 
 # await COMMAND...: until the command succeeds
