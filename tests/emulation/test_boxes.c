@@ -6,36 +6,13 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu/gpu.h"
 #include "base/status.h"
-#include "tests/emulation/driver.h"
+#include "tests/emulation/both.h"
 #include "tests/support/block_world.h"
 #include "tests/support/cast_world.h"
 
 #define TENSORS 8u
 #define LEVELS  ((1u << WEFT_LEVEL_COUNT) - 1)
-
-static weft_gpu *gpu;
-static weft_backend_state *host;
-
-static int both_open(void **state)
-{
-    const weft_backend_options device = {.device = -1, .kernels = "auto", .budget_bytes = UINT64_C(24) * 16 << 20},
-                               judge = {.device = -1, .kernels = "auto"};
-    (void)state;
-    return weft_gpu_open(&weft_emulation_driver, &device, &gpu) == WEFT_OK &&
-                   weft_backend_host.open(&judge, &host) == WEFT_OK
-               ? 0
-               : -1;
-}
-
-static int both_close(void **state)
-{
-    (void)state;
-    weft_gpu_close(gpu);
-    weft_backend_host.close(host);
-    return 0;
-}
 
 /* A trainer's weights in blocks, their shadow as an image, and a rollout's weights in other blocks. */
 typedef struct strided {
@@ -93,14 +70,6 @@ static void strided_step(strided *s, uint64_t per_mille)
             pair_put(s->now_dense, i,
                      pair_get(s->now_dense, i, width) + (pair_below(&s->seed, 8) ? 1 : pair_random(&s->seed)), width);
     block_world_put(&s->now_at, s->now_dense);
-}
-
-static void device_wait(weft_status status, void *job)
-{
-    while (status == WEFT_AGAIN)
-        status = weft_gpu_poll(gpu, job);
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_last_error());
 }
 
 /* ---- jobs */
@@ -228,39 +197,6 @@ static void loads(const weft_binding *binding, uint64_t unit)
     free(found);
 }
 
-static void digests(strided *s)
-{
-    const uint64_t bytes = (s->layout->part_count + 1) * sizeof(uint64_t);
-    uint64_t *wanted = pair_memory(bytes), *found = pair_memory(bytes);
-    for (uint64_t u = 0; u < s->layout->unit_count; u++) {
-        weft_digest_job a = {.view = weft_binding_view(&s->now, u), .tensor_delta = wanted},
-                        b = {.view = a.view, .tensor_delta = found};
-        assert_int_equal(weft_backend_host.digest(host, &a), WEFT_OK);
-        device_wait(weft_gpu_submit(gpu, &weft_gpu_digest, &b), &b);
-    }
-    assert_memory_equal(wanted, found, bytes);
-    free(wanted);
-    free(found);
-}
-
-static void surveys(strided *s)
-{
-    weft_survey *counted = pair_memory(2 * sizeof *counted);
-    for (uint64_t u = 0; u < s->layout->unit_count; u++) {
-        weft_survey_job job[2];
-        for (int i = 0; i < 2; i++)
-            job[i] = (weft_survey_job){.now = weft_binding_view(&s->now, u),
-                                       .shadow = weft_binding_view(&s->shadow, u),
-                                       .count = 128,
-                                       .stride = 512,
-                                       .survey = &counted[i]};
-        assert_int_equal(weft_backend_host.survey(host, &job[0]), WEFT_OK);
-        device_wait(weft_gpu_submit(gpu, &weft_gpu_survey, &job[1]), &job[1]);
-    }
-    assert_memory_equal(&counted[0], &counted[1], sizeof *counted);
-    free(counted);
-}
-
 /* Writes the newest weights over the rollout's, as a snapshot does. */
 static void stores(strided *s)
 {
@@ -300,8 +236,8 @@ static void strided_check(strided *s, uint32_t lanes)
         units = weft_layout_run(s->layout, u, 2);
         encodes(s, u, units, 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_TIGHT, false);
     }
-    digests(s);
-    surveys(s);
+    both_digest(s->layout, &s->now);
+    both_survey(s->layout, &s->now, &s->shadow);
     memcpy(s->image, s->now_dense, s->layout->bytes);
 }
 

@@ -6,35 +6,12 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu/gpu.h"
 #include "base/status.h"
-#include "tests/emulation/driver.h"
+#include "tests/emulation/both.h"
 #include "tests/support/cast_world.h"
 
 #define TENSORS 9u
 #define LEVELS  ((1u << WEFT_LEVEL_COUNT) - 1)
-
-static weft_gpu *gpu;
-static weft_backend_state *host;
-
-static int both_open(void **state)
-{
-    const weft_backend_options device = {.device = -1, .kernels = "auto", .budget_bytes = UINT64_C(24) * 16 << 20},
-                               judge = {.device = -1, .kernels = "auto"};
-    (void)state;
-    return weft_gpu_open(&weft_emulation_driver, &device, &gpu) == WEFT_OK &&
-                   weft_backend_host.open(&judge, &host) == WEFT_OK
-               ? 0
-               : -1;
-}
-
-static int both_close(void **state)
-{
-    (void)state;
-    weft_gpu_close(gpu);
-    weft_backend_host.close(host);
-    return 0;
-}
 
 /* Tensors of BF16 and F16, most of which lie as F32, in packs with others and in tiles; and their shadow. */
 typedef struct masters {
@@ -119,14 +96,6 @@ static void masters_close(masters *m)
     free(m->image);
 }
 
-static void device_wait(weft_status status, void *job)
-{
-    while (status == WEFT_AGAIN)
-        status = weft_gpu_poll(gpu, job);
-    if (status != WEFT_OK)
-        fail_msg("%s", weft_last_error());
-}
-
 /* ---- jobs */
 
 static void encodes(masters *m, uint64_t unit, uint32_t units, uint32_t levels)
@@ -172,39 +141,6 @@ static void loads(masters *m, uint64_t unit)
     free(found);
 }
 
-static void digests(masters *m)
-{
-    const uint64_t bytes = (m->layout->part_count + 1) * sizeof(uint64_t);
-    uint64_t *wanted = pair_memory(bytes), *found = pair_memory(bytes);
-    for (uint64_t u = 0; u < m->layout->unit_count; u++) {
-        weft_digest_job a = {.view = weft_binding_view(&m->now, u), .tensor_delta = wanted},
-                        b = {.view = a.view, .tensor_delta = found};
-        assert_int_equal(weft_backend_host.digest(host, &a), WEFT_OK);
-        device_wait(weft_gpu_submit(gpu, &weft_gpu_digest, &b), &b);
-    }
-    assert_memory_equal(wanted, found, bytes);
-    free(wanted);
-    free(found);
-}
-
-static void surveys(masters *m)
-{
-    weft_survey *counted = pair_memory(2 * sizeof *counted);
-    for (uint64_t u = 0; u < m->layout->unit_count; u++) {
-        weft_survey_job job[2];
-        for (int i = 0; i < 2; i++)
-            job[i] = (weft_survey_job){.now = weft_binding_view(&m->now, u),
-                                       .shadow = weft_binding_view(&m->shadow, u),
-                                       .count = 128,
-                                       .stride = 512,
-                                       .survey = &counted[i]};
-        assert_int_equal(weft_backend_host.survey(host, &job[0]), WEFT_OK);
-        device_wait(weft_gpu_submit(gpu, &weft_gpu_survey, &job[1]), &job[1]);
-    }
-    assert_memory_equal(&counted[0], &counted[1], sizeof *counted);
-    free(counted);
-}
-
 static void masters_check(masters *m, uint32_t lanes)
 {
     uint32_t units;
@@ -217,8 +153,8 @@ static void masters_check(masters *m, uint32_t lanes)
         units = weft_layout_run(m->layout, u, 2);
         encodes(m, u, units, 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_TIGHT);
     }
-    digests(m);
-    surveys(m);
+    both_digest(m->layout, &m->now);
+    both_survey(m->layout, &m->now, &m->shadow);
 }
 
 static void steps_are_the_hosts(uint64_t largest, uint64_t seed, uint64_t steps)

@@ -74,13 +74,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static fleet *need(void **state)
-{
-    if (!*state)
-        skip();
-    return *state;
-}
-
 static void stay_well(fleet *f)
 {
     const char *names[] = {"a", "b"};
@@ -107,13 +100,13 @@ static void flood(fleet *f, const char *listen, const fleet_end *end)
 
 static void at_the_trainer(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     flood(f, NULL, &f->trainer);
 }
 
 static void at_a_relay(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     flood(f, f->relays[0], &f->rollouts[0]);
 }
 
@@ -135,7 +128,7 @@ static void answer(const fleet *f)
 
 static void at_the_end_that_dialed(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     listener = fake_listen(f);
     want("a", "trainer sent 5 messages of tls after its proof");
     fleet_join(f, 0, FLEET_SAME);

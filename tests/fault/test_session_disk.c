@@ -4,7 +4,6 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "tests/support/disk.h"
 #include "tests/support/fleet.h"
+#include "tests/support/folder.h"
 
 static char folder[300], key[320];
 static char said[512]; /* the line that gives the thread up */
@@ -32,10 +32,8 @@ static void hear(void *f, weft_log_level level, const char *line)
 
 static fleet *world_open(const char *extra)
 {
-    const char *base = getenv("TMPDIR");
     const char *const overrides[] = {key, "session.close_deadline=20ms", extra, NULL};
-    snprintf(folder, sizeof folder, "%s/weft-disk-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    folder_open(folder, sizeof folder);
     snprintf(key, sizeof key, "trainer.store=%s", folder);
     fleet *f = fleet_open(FLEET_SMALL, overrides);
     f->heard = hear;
@@ -51,14 +49,6 @@ static int entry_count(const char *path, const struct stat *facts, int kind, str
     unfinished += kind == FTW_F && strstr(path + at->base, ".tmp") != NULL;
     files += kind == FTW_F && !strstr(path + at->base, ".tmp");
     return 0;
-}
-
-static int entry_remove(const char *path, const struct stat *facts, int kind, struct FTW *at)
-{
-    (void)facts;
-    (void)kind;
-    (void)at;
-    return remove(path);
 }
 
 static void files_count(void)
@@ -161,7 +151,7 @@ static bool trainer_hangs(const char *extra, long operation)
     files_are_whole();
     if (hangs && operation % 4 == 0)
         another_goes_on();
-    nftw(folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+    folder_close(folder);
     return hangs;
 }
 

@@ -63,13 +63,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static fleet *need(void **state)
-{
-    if (!*state)
-        skip();
-    return *state;
-}
-
 /* The healthy one stages and commits the next version, and its bits are the trainer's. */
 static void stays_well(fleet *f)
 {
@@ -306,13 +299,6 @@ static void join(fleet *f)
     join_as(f, false);
 }
 
-static void drain(fleet *f)
-{
-    weft_event event = {.size = sizeof event};
-    while (weft_events(f->trainer.session, &event) == WEFT_OK)
-        ;
-}
-
 static void must_be_dropped(fleet *f, const char *name, const char *words, weft_status status)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
@@ -330,18 +316,18 @@ static void must_be_dropped(fleet *f, const char *name, const char *words, weft_
 static void each_lie_costs_the_liar_alone(void **state)
 {
     static const char *const liars[] = {"b", "c", "x1", "x2", "x3", "x4"};
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     uint64_t blocks = 0;
     for (size_t i = 0; i < 2 * COUNT(lies); i++) {
         const struct lie *lie = &lies[i % COUNT(lies)];
         liar = liars[i % COUNT(liars)];
-        drain(f);
+        fleet_drop_events(f);
         memset(&heard, 0, sizeof heard);
         join(f);
         lie->tell(f);
         must_be_dropped(f, lie->name, lie->words, lie->tell == says_no_message ? WEFT_E_CORRUPT : WEFT_E_PROTOCOL);
         stays_well(f);
-        drain(f);
+        fleet_drop_events(f);
         if (heard.lines != 1)
             fail_msg("%s: %u lines in the log, the last: %s", lie->name, heard.lines, heard.last);
         if (i == COUNT(lies) - 1)
@@ -359,9 +345,9 @@ static void each_foreign_message(void **state)
         WEFT_MESSAGE_OFFER,   WEFT_MESSAGE_DIGESTS,  WEFT_MESSAGE_FOLLOW,  WEFT_MESSAGE_LOOK,   WEFT_MESSAGE_CLOSE,
         WEFT_MESSAGE_OPEN,    WEFT_MESSAGE_GREETING, WEFT_MESSAGE_DUCT,    WEFT_MESSAGE_CHUNK,  WEFT_MESSAGE_OFFERED,
         WEFT_MESSAGE_PASSED,  WEFT_MESSAGE_COMPARE,  WEFT_MESSAGE_PASSING, WEFT_MESSAGE_HELLO};
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     for (size_t i = 0; i < COUNT(foreign); i++) {
-        drain(f);
+        fleet_drop_events(f);
         join(f);
         say(foreign[i], "", 0);
         must_be_dropped(f, "a foreign message", "which no rollout sends here", WEFT_E_PROTOCOL);
@@ -424,10 +410,10 @@ static void end(asker *a)
 /* Answers that nobody takes end the liar when the queue of its connection is full. */
 static void questions_whose_answers_nobody_takes(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     weft_event event;
     asker a;
-    drain(f);
+    fleet_drop_events(f);
     memset(&heard, 0, sizeof heard);
     begin(&a, f, false);
     for (int version = 0; version < 3; version++)
@@ -438,14 +424,14 @@ static void questions_whose_answers_nobody_takes(void **state)
     if (!strstr(event.text, "the other end does not read"))
         fail_msg("\"%s\" says something else", event.text);
     stays_well(f);
-    drain(f);
+    fleet_drop_events(f);
     assert_int_equal(heard.lines, 1);
 }
 
 /* Whoever takes the answers may ask on, in its own turns. */
 static void questions_without_end(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     asker a;
     begin(&a, f, true);
     while (atomic_load(&a.answered) < 100)
@@ -457,7 +443,7 @@ static void questions_without_end(void **state)
     assert_true(atomic_load(&a.answered) > before);
     assert_int_equal(weft_mem_blocks(), blocks);
     end(&a);
-    drain(f);
+    fleet_drop_events(f);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
@@ -483,7 +469,7 @@ static uint32_t merges_wanted(const weft_bridge *bridge)
 /* Whoever names another version in each turn has the merge to one of them queued, so that others' merges have place. */
 static void wishes_without_end(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     join_as(f, true);
     for (int version = 0; version < 8; version++)
         stays_well(f);

@@ -36,17 +36,9 @@ static void count(void *user, weft_log_level level, const char *line)
         left_out += number;
 }
 
-/* Takes lines and events off. */
-static void listen_now(fleet *f)
-{
-    weft_event event = {.size = sizeof event};
-    while (weft_events(f->trainer.session, &event) == WEFT_OK)
-        ;
-}
-
 static void listen_for(fleet *f, const char *one, const char *other)
 {
-    listen_now(f);
+    fleet_drop_events(f);
     wanted[0] = one;
     wanted[1] = other;
     heard = left_out = 0;
@@ -58,7 +50,7 @@ static void few_lines_came(fleet *f, uint64_t burst, uint64_t kinds, uint64_t be
     const uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS;
     while (heard + left_out < all && fleet_now_ms() < until_ms) {
         fleet_sleep_ms(20);
-        listen_now(f);
+        fleet_drop_events(f);
     }
     const uint64_t seconds = (fleet_now_ms() - begun_ms) / 1000 + 1;
     if (heard > burst + kinds * seconds)
@@ -123,7 +115,7 @@ static void use_every_call(fleet *f)
     assert_int_equal(weft_peers(f->trainer.session, peers, 4, &count_of), WEFT_OK);
     assert_int_equal(count_of, 1);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
-    listen_now(f);
+    fleet_drop_events(f);
 }
 
 static void nobody_reads_standard_error(void **state)
@@ -184,7 +176,7 @@ static void strangers_get_few_lines(void **state)
         fake_close(&fake);
         if (i % 100 == 0)
             fleet_publish(f, 100);
-        listen_now(f);
+        fleet_drop_events(f);
     }
     fleet_catch_up(f, 0);
     few_lines_came(f, 1, 1, begun_ms, STRANGERS);
@@ -200,7 +192,7 @@ static void say_hello(fleet *f, const weft_wire_hello *hello, uint32_t answer)
     fake_send_hello(&one, hello);
     assert_int_equal(fake_read(&one, body, &length), answer);
     fake_close(&one);
-    listen_now(f);
+    fleet_drop_events(f);
 }
 
 /* A refused peer with a name fills no log either, and hides no peer that may join. */
@@ -220,7 +212,7 @@ static void the_refused_get_few_lines(void **state)
     listen_for(f, "joined: c", "nothing else");
     fleet_join(f, 2, FLEET_SAME);
     fleet_wait_state(f, "c", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    listen_now(f);
+    fleet_drop_events(f);
     assert_int_equal(heard, 1);
 }
 

@@ -7,30 +7,13 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static fleet_fake fake;
 static weft_wire_hello hello;
-static int listener;
 
-static void listens(fleet *f)
-{
-    fake.fd = -1;
-    listener = fake_listen(f);
-    fleet_join(f, 0, FLEET_SAME);
-}
-
-static void ended(fleet *f)
-{
-    (void)f;
-    fake_close(&fake);
-    if (listener >= 0)
-        close(listener);
-}
-
-static const fleet_kind plain_fleet = {FLEET_SMALL, .opened = listens, .close = ended};
+static const fleet_kind plain_fleet = {FLEET_SMALL, .opened = fake_takes_the_place, .close = fake_leaves_the_place};
 
 static void say(weft_message type, const void *body, uint64_t bytes)
 {
-    fake_say(&fake, type, &(weft_out){(uint8_t *)body, bytes, bytes, false});
+    fake_say(&fake_trainer, type, &(weft_out){(uint8_t *)body, bytes, bytes, false});
 }
 
 static void say_update(uint64_t number)
@@ -40,7 +23,7 @@ static void say_update(uint64_t number)
     weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root}, .target = {9, number, 0}};
     memcpy(update.layout, hello.layout, sizeof update.layout);
     weft_wire_put_update(&out, &update);
-    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_UPDATE, &out);
 }
 
 /* ---- lies */
@@ -56,7 +39,7 @@ static void a_trailer_alone(void)
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_trailer(&out, &(weft_wire_trailer){.target = {9, 1, 5}});
-    fake_say(&fake, WEFT_MESSAGE_TRAILER, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_TRAILER, &out);
 }
 
 static void an_offer_twice(void)
@@ -65,7 +48,7 @@ static void an_offer_twice(void)
     for (int i = 0; i < 2; i++) {
         weft_out out = {body, sizeof body, 0, false};
         weft_wire_put_version(&out, &(weft_version){9, 1, 5});
-        fake_say(&fake, WEFT_MESSAGE_OFFER, &out);
+        fake_say(&fake_trainer, WEFT_MESSAGE_OFFER, &out);
     }
 }
 
@@ -74,7 +57,7 @@ static void digests_unasked(void)
     static uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_digests(&out, &(weft_wire_digests){.version = {9, 1, 5}, .count = 1});
-    fake_say(&fake, WEFT_MESSAGE_DIGESTS, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_DIGESTS, &out);
 }
 
 static void follow_to_no_relay(void)
@@ -82,7 +65,7 @@ static void follow_to_no_relay(void)
     static uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_follow(&out, &(weft_wire_follow){.target = {9, 1, 0}, .count = 1});
-    fake_say(&fake, WEFT_MESSAGE_FOLLOW, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_FOLLOW, &out);
 }
 
 static void offered_to_who_names_none(void)
@@ -95,7 +78,7 @@ static void passed_to_who_names_none(void)
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_passed(&out, &(weft_wire_passed){.number = 1, .reason = WEFT_PASS_GONE});
-    fake_say(&fake, WEFT_MESSAGE_PASSED, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_PASSED, &out);
 }
 
 static void close_of_a_port_beyond(void)
@@ -103,7 +86,7 @@ static void close_of_a_port_beyond(void)
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_close(&out, &(weft_wire_close){.port = 7});
-    fake_say(&fake, WEFT_MESSAGE_CLOSE, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_CLOSE, &out);
 }
 
 static void close_in_another_turn(void)
@@ -111,7 +94,7 @@ static void close_in_another_turn(void)
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_close(&out, &(weft_wire_close){.turn = 3});
-    fake_say(&fake, WEFT_MESSAGE_CLOSE, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_CLOSE, &out);
 }
 
 static void open_of_what_is_open(void)
@@ -119,12 +102,12 @@ static void open_of_what_is_open(void)
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_open(&out, &(weft_wire_open){.turn = 1, .at = {.address = "x", .address_bytes = 1}});
-    fake_say(&fake, WEFT_MESSAGE_OPEN, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_OPEN, &out);
 }
 
 static void greets_again(void)
 {
-    fake_greet(&fake);
+    fake_greet(&fake_trainer);
 }
 
 static void a_word_of_no_length(void)
@@ -135,7 +118,7 @@ static void a_word_of_no_length(void)
 static void no_message(void)
 {
     static const uint8_t huge[WEFT_MESSAGE_PREFIX] = {0xff, 0xff, 0xff, 0x7f, WEFT_MESSAGE_UPDATE};
-    fake_send(&fake, huge, sizeof huge);
+    fake_send(&fake_trainer, huge, sizeof huge);
 }
 
 static const struct lie {
@@ -166,8 +149,8 @@ static const weft_message foreign[] = {
 
 static void join(fleet *f)
 {
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 600000);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 600000);
 }
 
 /* What the lie is about decides which event has the reason: the connection's, or a version's. */
@@ -177,7 +160,7 @@ static void must_leave(fleet *f, const char *words)
     uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
     weft_event event = {.size = sizeof event};
-    while (fake_read(&fake, body, &length))
+    while (fake_read(&fake_trainer, body, &length))
         ;
     do {
         event.kind = WEFT_EVENT_JOINED;
@@ -189,7 +172,7 @@ static void must_leave(fleet *f, const char *words)
     if (!strstr(event.text, words))
         fail_msg("\"%s\" does not say \"%s\"", event.text, words);
     fleet_check_bytes(f, 0, f->dense);
-    fake_close(&fake);
+    fake_close(&fake_trainer);
 }
 
 static void each_lie_ends_the_connection(void **state)
@@ -205,8 +188,8 @@ static void each_lie_ends_the_connection(void **state)
         say(foreign[i], "", 0);
         must_leave(f, "which no trainer sends here");
     }
-    close(listener);
-    listener = -1;
+    close(fake_listener);
+    fake_listener = -1;
     fleet_start_trainer(f, NULL);
     fleet_catch_up(f, 0);
     fleet_publish(f, 100);

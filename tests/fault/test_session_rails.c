@@ -49,15 +49,6 @@ static void join(fleet *f, unsigned at, fleet_start start)
     fleet_bind_rollout(f, at, start, NULL);
 }
 
-static void publish_and_check(fleet *f, unsigned count, uint32_t per_mille)
-{
-    fleet_publish(f, per_mille);
-    for (unsigned at = 0; at < count; at++) {
-        fleet_catch_up(f, at);
-        fleet_check_bytes(f, at, f->dense);
-    }
-}
-
 /* Publishes until the rail was used again. */
 static void publish_until_used(fleet *f, unsigned rail)
 {
@@ -65,7 +56,7 @@ static void publish_until_used(fleet *f, unsigned rail)
     for (uint64_t before = rail_of(f, "a", rail).bytes, left = 50; rail_of(f, "a", rail).bytes == before; left--) {
         assert_true(left > 0);
         wait_up(f, "a", rail, 1);
-        publish_and_check(f, 1, 300);
+        fleet_publish_all(f, 1, 300);
     }
 }
 
@@ -78,8 +69,8 @@ static void both_carry(void **state)
     fleet_check_bytes(f, 1, f->dense);
     wait_up(f, "a", 0, 1);
     wait_up(f, "a", 1, 1);
-    publish_and_check(f, 2, 300);
-    publish_and_check(f, 2, 3);
+    fleet_publish_all(f, 2, 300);
+    fleet_publish_all(f, 2, 3);
     for (unsigned rail = 0; rail < 2; rail++) {
         const weft_rail_info info = rail_of(f, "a", rail), own = fleet_stats(f->rollouts[0].session).rails[rail];
         assert_string_equal(info.address, rail ? "r1" : "r0");
@@ -98,7 +89,7 @@ static void small_ones_take_turns(void **state)
     wait_up(f, "a", 0, 1);
     wait_up(f, "a", 1, 1);
     for (int i = 0; i < 24; i++) {
-        publish_and_check(f, 1, 3);
+        fleet_publish_all(f, 1, 3);
         fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
         fleet_sleep_ms(30); /* so that the fabric reports that they landed */
     }
@@ -120,7 +111,7 @@ static void fail_one(fleet *f, unsigned rail, const weft_loop_faults *first, con
         const uint64_t before = rail_of(f, "a", rail).failures;
         set_rails(first, second);
         for (unsigned left = 8 * PATIENCE_MS / PAUSE_MS; !failed && left > 0; left--) {
-            publish_and_check(f, 1, 300);
+            fleet_publish_all(f, 1, 300);
             fleet_sleep_ms(PAUSE_MS);
             failed = rail_of(f, "a", rail).failures > before;
         }
@@ -143,7 +134,7 @@ static void one_fails(fleet *f, unsigned rail, size_t how)
     const weft_loop_faults *faults = &ends[how].faults;
     print_message("rail %u: %s\n", rail, ends[how].name);
     fail_one(f, rail, rail == 0 ? faults : NULL, rail == 1 ? faults : NULL);
-    publish_and_check(f, 1, 300);
+    fleet_publish_all(f, 1, 300);
     set_rails(NULL, NULL);
     publish_until_used(f, rail);
 }
@@ -171,9 +162,9 @@ static void in_a_snapshot(void **state)
     fleet_catch_up(f, 1);
     fleet_check_bytes(f, 1, f->dense);
     set_rails(&lost, NULL); /* what the other one took along is gone too */
-    publish_and_check(f, 2, 300);
+    fleet_publish_all(f, 2, 300);
     set_rails(NULL, NULL);
-    publish_and_check(f, 2, 300);
+    fleet_publish_all(f, 2, 300);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
@@ -184,7 +175,7 @@ static void dead_when_joined(void **state)
     const weft_loop_faults lost = {.drop_every = 1};
     set_rails(&lost, NULL);
     join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1, 300);
+    fleet_publish_all(f, 1, 300);
     assert_int_equal(rail_of(f, "a", 0).bytes, 0);
     set_rails(NULL, NULL);
     publish_until_used(f, 0);
@@ -217,7 +208,7 @@ static void unequal_peers(void **state)
     fleet_open_rollout(f, 0, "peers.address=r0");
     fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
     join(f, 1, FLEET_SAME);
-    publish_and_check(f, 2, 300);
+    fleet_publish_all(f, 2, 300);
     assert_int_equal(fleet_line(f, "a").rail_count, 1);
     assert_int_equal(fleet_line(f, "a").streams, 1);
     assert_int_equal(fleet_line(f, "b").streams, 2);
@@ -233,7 +224,7 @@ static void refuses_and_idles(void **state)
     wait_up(f, "a", 1, 1);
     set_rails(NULL, &shy);
     for (unsigned left = 5; left > 0; left--) {
-        publish_and_check(f, 1, 300);
+        fleet_publish_all(f, 1, 300);
         fleet_sleep_ms(2 * PATIENCE_MS + PAUSE_MS); /* twice the time after which one that takes no write is closed */
         assert_int_equal(rail_of(f, "a", 0).failures + rail_of(f, "a", 1).failures, 0);
     }
@@ -273,7 +264,7 @@ static void more_than_its_row(void **state)
     for (unsigned at = 0; at < 2; at++) {
         fleet_open_rollout(f, 0, more[at]);
         fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
-        publish_and_check(f, 1, 300);
+        fleet_publish_all(f, 1, 300);
         assert_int_equal(fleet_line(f, "a").rail_count, 1);
         assert_int_equal(fleet_line(f, "a").streams, 1);
         fleet_leave(f, 0);

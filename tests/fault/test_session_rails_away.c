@@ -94,15 +94,6 @@ static int setup_one(void **state)
     return 0;
 }
 
-static void publish_and_check(fleet *f, unsigned count)
-{
-    fleet_publish(f, 300);
-    for (unsigned at = 0; at < count; at++) {
-        fleet_catch_up(f, at);
-        fleet_check_bytes(f, at, f->dense);
-    }
-}
-
 /* Returns the bytes that went to the peer by an address so far. */
 static uint64_t sent(fleet *f, const char *name, unsigned rail)
 {
@@ -125,7 +116,7 @@ static void publish_until_used(fleet *f, const char *name, unsigned rail)
     wait_up(f, name, rail);
     for (uint64_t before = sent(f, name, rail), left = 50; sent(f, name, rail) == before; left--) {
         assert_true(left > 0);
-        publish_and_check(f, 1);
+        fleet_publish_all(f, 1, 300);
     }
 }
 
@@ -143,7 +134,7 @@ static void when_the_trainer_opens(void **state)
     set_away("r0", true);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     assert_int_equal(fleet_line(f, "a").streams, 1);
     assert_int_equal(sent(f, "a", 0), 0);
     assert_true(sent(f, "a", 1) > 0);
@@ -160,11 +151,11 @@ static void to_a_peer_with_one(void **state)
     set_away("r0", true);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_EMPTY);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     assert_int_equal(sent(f, "a", 0), 0);
     assert_true(sent(f, "a", 1) > 0);
     set_away("r0", false);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     check_nobody_lost(f, 1);
 }
 
@@ -174,12 +165,12 @@ static void after_the_first_peer(void **state)
     fleet *f = *state;
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     set_away("r0", true);
     fleet_open_rollout(f, 1, "peers.address=p0");
     fleet_bind_rollout(f, 1, FLEET_SAME, NULL);
     fleet_join(f, 2, FLEET_SAME);
-    publish_and_check(f, 3);
+    fleet_publish_all(f, 3, 300);
     assert_true(sent(f, "b", 0) == 0 && sent(f, "b", 1) > 0);
     assert_true(sent(f, "c", 0) == 0 && sent(f, "c", 1) > 0);
     check_nobody_lost(f, 3);
@@ -192,7 +183,7 @@ static void the_other(void **state)
     set_away("r1", true);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     assert_true(sent(f, "a", 0) > 0 && sent(f, "a", 1) == 0);
     set_away("r1", false);
     publish_until_used(f, "a", 1);
@@ -239,7 +230,7 @@ static void one_comes_as_it_opens(void **state)
     fleet_start_trainer(f, NULL);
     pthread_join(thread, NULL);
     fleet_join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
 }
 
@@ -256,7 +247,7 @@ static void the_only_one_comes(void **state)
     comes_back(&thread, (char[]){"p0"});
     fleet_join(f, 0, FLEET_SAME);
     pthread_join(thread, NULL);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     check_nobody_lost(f, 1);
 }
 
@@ -272,7 +263,7 @@ static void all_for_a_while(void **state)
     assert_int_equal(weft_staged(f->rollouts[0].session, 300, &staged), WEFT_AGAIN);
     assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 0);
     set_away("r1", false);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
 }
 
@@ -283,7 +274,7 @@ static void when_a_rollout_opens(void **state)
     fleet_start_trainer(f, NULL);
     set_away("p0", true);
     fleet_join(f, 0, FLEET_EMPTY);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
     set_away("p0", false);
     publish_until_used(f, "a", 0);
@@ -310,13 +301,13 @@ static void one_moves(fleet *f, const char *address)
     lend_moving(address);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     publish_until_used(f, "a", 1);
     stale = opened;
     weft_loop_set_rail("r1", &breaks);
     for (unsigned left = 50; fleet_line(f, "a").rails[1].failures == 0; left--) {
         assert_true(left > 0);
-        publish_and_check(f, 1);
+        fleet_publish_all(f, 1, 300);
     }
     weft_loop_set_rail("r1", NULL);
     publish_until_used(f, "a", 1);
@@ -342,11 +333,11 @@ static void the_only_one_moves(void **state)
     lend_moving("p0");
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
     fleet_stop_trainer(f);
     stale = opened;
     fleet_start_trainer(f, NULL);
-    publish_and_check(f, 1);
+    fleet_publish_all(f, 1, 300);
 }
 
 int main(void)

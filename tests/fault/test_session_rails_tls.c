@@ -42,13 +42,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static fleet *need(void **state)
-{
-    if (!*state)
-        skip();
-    return *state;
-}
-
 static void join(fleet *f, unsigned at, fleet_start start)
 {
     fleet_open_rollout(f, at, ROLLOUT);
@@ -63,33 +56,24 @@ static weft_rail_info rail_of(fleet *f, unsigned rail)
     return info.rails[rail];
 }
 
-static void publish_and_check(fleet *f, unsigned count)
-{
-    fleet_publish(f, 300);
-    for (unsigned at = 0; at < count; at++) {
-        fleet_catch_up(f, at);
-        fleet_check_bytes(f, at, f->dense);
-    }
-}
-
 /* Publishes until `rail` carried more than `bytes`. */
 static void publish_until_used(fleet *f, unsigned rail, uint64_t bytes)
 {
     const uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS;
     while (rail_of(f, rail).bytes <= bytes) {
         assert_true(fleet_now_ms() < until_ms);
-        publish_and_check(f, 1);
+        fleet_publish_all(f, 1, 300);
     }
 }
 
 static void both_rails_carry(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     join(f, 0, FLEET_SAME);
     join(f, 1, FLEET_EMPTY);
     publish_until_used(f, 0, 0);
     publish_until_used(f, 1, 0);
-    publish_and_check(f, 2);
+    fleet_publish_all(f, 2, 300);
     assert_int_equal(rail_of(f, 0).failures + rail_of(f, 1).failures, 0);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
@@ -98,7 +82,7 @@ static void a_rail_that_failed_carries_again(void **state)
 {
     static const weft_loop_faults swallows = {.drop_every = 1}, breaks = {.break_at = 4};
     static const weft_loop_faults *const faults[] = {&swallows, &breaks};
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     join(f, 0, FLEET_SAME);
     for (unsigned i = 0; i < 2; i++) {
         const uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS, failures = rail_of(f, 1).failures;
@@ -106,7 +90,7 @@ static void a_rail_that_failed_carries_again(void **state)
         weft_loop_set_rail("r1", faults[i]);
         while (rail_of(f, 1).failures == failures) {
             assert_true(fleet_now_ms() < until_ms);
-            publish_and_check(f, 1);
+            fleet_publish_all(f, 1, 300);
         }
         weft_loop_set_rail("r1", NULL);
         publish_until_used(f, 1, rail_of(f, 1).bytes);
@@ -123,7 +107,7 @@ static void rails_of_tcp(void **state)
     skip();
 #endif
     open_with(state, overrides);
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     join(f, 0, FLEET_SAME);
     publish_until_used(f, 0, 0);
     publish_until_used(f, 1, 0);
@@ -133,11 +117,11 @@ static void rails_of_tcp(void **state)
 
 static void connections_of_stream(void **state)
 {
-    fleet *f = need(state);
+    fleet *f = fleet_keys_need(state);
     join(f, 0, FLEET_SAME);
     join(f, 1, FLEET_EMPTY);
     for (int version = 0; version < 3; version++)
-        publish_and_check(f, 2);
+        fleet_publish_all(f, 2, 300);
     assert_int_equal(fleet_line(f, "a").streams, 3);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }

@@ -14,9 +14,7 @@
 
 static void join_behind(fleet *f)
 {
-    fleet_join(f, BEHIND, FLEET_SAME);
-    fleet_wait_state(f, "x1", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    assert_string_equal(fleet_line(f, "x1").via, "a");
+    fleet_join_behind(f, BEHIND);
 }
 
 static const fleet_kind plain_fleet = {FLEET_TILES, .starts = true, .joins = 1};

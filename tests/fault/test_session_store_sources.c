@@ -1,7 +1,6 @@
 /* A store that several sources write: each writes its own files, a version is there when all have written theirs, a
  * process takes the keys that it has and moves all of its weights or none, and sources that come back lead ranks that
  * are ahead back by updates. */
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "joint/joint.h"
 #include "peer/peer.h"
 #include "store/store.h"
+#include "tests/support/folder.h"
 #include "tests/support/source_world.h"
 #include "trainer/recorder.h"
 
@@ -45,14 +45,6 @@ static bool all_have_something(void)
     return all;
 }
 
-static int remove_entry(const char *path, const struct stat *facts, int kind, struct FTW *at)
-{
-    (void)facts;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 /* A world of three sources with a store, which have published FIRST alone. */
 static void begin(uint64_t seed, unsigned sources)
 {
@@ -66,7 +58,7 @@ static void begin(uint64_t seed, unsigned sources)
         source_shuffle(&w);
     do {
         source_run_end(&w);
-        nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        folder_close(folder);
         w.history_count = 0;
         source_run_begin(&w, sources, FIRST);
     } while (!all_have_something());
@@ -74,10 +66,8 @@ static void begin(uint64_t seed, unsigned sources)
 
 static int setup(void **state)
 {
-    const char *base = getenv("TMPDIR");
     (void)state;
-    snprintf(folder, sizeof folder, "%s/weft-store-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    folder_open(folder, sizeof folder);
     w.store_level = "fast";
     begin(7, 3);
     return 0;
@@ -94,7 +84,7 @@ static int teardown(void **state)
     (void)state;
     shuffles = false;
     source_world_close(&w);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    folder_close(folder);
     return 0;
 }
 

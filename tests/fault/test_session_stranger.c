@@ -6,47 +6,29 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static fleet_fake fake;
-static int listener;
-
-static void listens(fleet *f)
-{
-    fake.fd = -1;
-    listener = fake_listen(f);
-    fleet_join(f, 0, FLEET_SAME);
-}
-
-static void ended(fleet *f)
-{
-    (void)f;
-    fake_close(&fake);
-    if (listener >= 0)
-        close(listener);
-}
-
-static const fleet_kind plain_fleet = {FLEET_SMALL, .opened = listens, .close = ended};
+static const fleet_kind plain_fleet = {FLEET_SMALL, .opened = fake_takes_the_place, .close = fake_leaves_the_place};
 
 /* A short deadline for what never comes, long enough for the messages before it. */
 static const fleet_kind short_fleet = {FLEET_SMALL, .overrides = FLEET_WITH("session.io_deadline=3s"),
-                                       .opened = listens, .close = ended};
+                                       .opened = fake_takes_the_place, .close = fake_leaves_the_place};
 
 static const fleet_kind staged_fleet = {FLEET_SMALL,
                                         .overrides = FLEET_WITH("session.io_deadline=2s", "commit.snapshot=staged"),
-                                        .opened = listens, .close = ended};
+                                        .opened = fake_takes_the_place, .close = fake_leaves_the_place};
 
 static void hang_up(void)
 {
-    close(fake.fd);
-    fake.fd = -1;
+    close(fake_trainer.fd);
+    fake_trainer.fd = -1;
 }
 
 /* The stranger goes, the trainer comes. */
 static void trainer_comes(fleet *f)
 {
     fleet_check_bytes(f, 0, f->dense);
-    fake_close(&fake);
-    close(listener);
-    listener = -1;
+    fake_close(&fake_trainer);
+    close(fake_listener);
+    fake_listener = -1;
     fleet_start_trainer(f, NULL);
     fleet_catch_up(f, 0);
     fleet_publish(f, 100);
@@ -65,13 +47,13 @@ static void answers_with_noise(void **state)
     weft_wire_hello hello;
     weft_version held;
     for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
-        fake_take_hello(&fake, listener, &hello);
-        fake_send(&fake, says[i].bytes, says[i].count);
+        fake_take_hello(&fake_trainer, fake_listener, &hello);
+        fake_send(&fake_trainer, says[i].bytes, says[i].count);
         if (says[i].count == 0)
-            shutdown(fake.fd, SHUT_RDWR);
+            shutdown(fake_trainer.fd, SHUT_RDWR);
         uint8_t body[WEFT_MESSAGE_MAX];
         uint64_t length;
-        while (fake_read(&fake, body, &length))
+        while (fake_read(&fake_trainer, body, &length))
             ;
         hang_up();
         assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
@@ -84,8 +66,8 @@ static void falls_silent(void **state)
     fleet *f = *state;
     weft_wire_hello hello;
     weft_event event;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 300);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 300);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PEER_LOST);
     assert_non_null(strstr(event.text, "silent"));
@@ -97,8 +79,8 @@ static void dies(void **state)
     fleet *f = *state;
     weft_wire_hello hello;
     weft_event event;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 600000);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 600000);
     hang_up();
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PEER_LOST);
@@ -112,7 +94,7 @@ static void say_update(const weft_wire_hello *hello, uint64_t base)
     weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, base}, .target = {9, 1, 0}};
     memcpy(update.layout, hello->layout, sizeof update.layout);
     weft_wire_put_update(&out, &update);
-    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_UPDATE, &out);
 }
 
 static void say_trailer(const weft_wire_trailer *trailer)
@@ -120,7 +102,7 @@ static void say_trailer(const weft_wire_trailer *trailer)
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_trailer(&out, trailer);
-    fake_say(&fake, WEFT_MESSAGE_TRAILER, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_TRAILER, &out);
 }
 
 /* An update that is announced and never comes: the rollout's own deadline ends it. */
@@ -129,8 +111,8 @@ static void promises_and_sends_nothing(void **state)
     fleet *f = *state;
     weft_wire_hello hello;
     weft_event event;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 600000);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 600000);
     say_update(&hello, hello.held.root);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_non_null(strstr(event.text, "io_deadline"));
@@ -149,14 +131,14 @@ static void offers_and_never_begins(void **state)
     bool accepted = false;
     weft_wire_hello hello;
     weft_event event;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 8000); /* long enough for a PONG on any machine */
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 8000); /* long enough for a PONG on any machine */
     weft_wire_put_version(&out, &(weft_version){9, 1, 5});
-    fake_say(&fake, WEFT_MESSAGE_OFFER, &out);
-    while ((type = fake_read(&fake, body, &length)) != 0) {
+    fake_say(&fake_trainer, WEFT_MESSAGE_OFFER, &out);
+    while ((type = fake_read(&fake_trainer, body, &length)) != 0) {
         accepted = accepted || type == WEFT_MESSAGE_ACCEPT;
         if (type == WEFT_MESSAGE_PING)
-            fake_say(&fake, WEFT_MESSAGE_PONG, &(weft_out){body, length, length, false});
+            fake_say(&fake_trainer, WEFT_MESSAGE_PONG, &(weft_out){body, length, length, false});
         if (fleet_now_ms() > until_ms)
             fail_msg("it waits for ever, %s", accepted ? "having accepted" : "and did not accept");
     }
@@ -170,8 +152,8 @@ static void offers_and_never_begins(void **state)
 static void announce_a_lie(fleet *f, uint64_t base_flip)
 {
     weft_wire_hello hello;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 600000);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 600000);
     say_update(&hello, hello.held.root ^ base_flip);
     say_trailer(&(weft_wire_trailer){.target = {9, 1, 5}});
 }
@@ -201,7 +183,7 @@ static void take_query(weft_wire_query *query)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
-    assert_true(fake_read_until(&fake, WEFT_MESSAGE_QUERY, body, &length));
+    assert_true(fake_read_until(&fake_trainer, WEFT_MESSAGE_QUERY, body, &length));
     assert_int_equal(weft_wire_get_query(body, length, query), WEFT_OK);
 }
 
@@ -210,7 +192,7 @@ static void say_digests(const weft_wire_digests *digests)
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_digests(&out, digests);
-    fake_say(&fake, WEFT_MESSAGE_DIGESTS, &out);
+    fake_say(&fake_trainer, WEFT_MESSAGE_DIGESTS, &out);
 }
 
 static void must_resync(fleet *f, weft_status status, const char *words)
@@ -263,7 +245,7 @@ static void answers_what_was_not_asked(void **state)
         say_digests(&digests);
         assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
         assert_int_equal(event.status, WEFT_E_PROTOCOL);
-        fake_close(&fake);
+        fake_close(&fake_trainer);
     }
     trainer_comes(f);
 }
@@ -273,8 +255,8 @@ static void answers_nobody(void **state)
     fleet *f = *state;
     weft_event event;
     weft_wire_hello hello;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 600000);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 600000);
     say_digests(&(weft_wire_digests){.count = 0});
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PROTOCOL);
@@ -298,13 +280,13 @@ static void withdraws_what_it_may_not(void **state)
     weft_wire_hello hello;
     const char *const says[] = {"W", "UTW", "UWW", "UWT", "UWU"};
     for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
-        fake_take_hello(&fake, listener, &hello);
-        fake_welcome(&fake, f, &hello, 600000);
+        fake_take_hello(&fake_trainer, fake_listener, &hello);
+        fake_welcome(&fake_trainer, f, &hello, 600000);
         for (const char *letter = says[i]; *letter; letter++)
             say_letter(&hello, *letter);
         assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
         assert_int_equal(event.status, WEFT_E_PROTOCOL);
-        fake_close(&fake);
+        fake_close(&fake_trainer);
     }
     trainer_comes(f);
 }
@@ -317,12 +299,12 @@ static void withdraws_again_and_again(void **state)
     weft_wire_held held;
     uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
-    fake_take_hello(&fake, listener, &hello);
-    fake_welcome(&fake, f, &hello, 600000);
+    fake_take_hello(&fake_trainer, fake_listener, &hello);
+    fake_welcome(&fake_trainer, f, &hello, 600000);
     for (int i = 0; i < 20; i++) {
         say_update(&hello, hello.held.root);
         say_trailer(&(weft_wire_trailer){.buckets = 0});
-        assert_true(fake_read_until(&fake, WEFT_MESSAGE_HELD, body, &length));
+        assert_true(fake_read_until(&fake_trainer, WEFT_MESSAGE_HELD, body, &length));
         assert_int_equal(weft_wire_get_held(body, length, &held), WEFT_OK);
         assert_int_equal(held.version.root, hello.held.root);
         assert_int_equal(held.decode_ns + held.commit_ns, 0);

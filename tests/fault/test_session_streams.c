@@ -18,15 +18,6 @@ static uint32_t streams_of(fleet *f, const char *name)
     return info.streams;
 }
 
-static void publish_and_check(fleet *f, unsigned count, uint32_t per_mille)
-{
-    fleet_publish(f, per_mille);
-    for (unsigned at = 0; at < count; at++) {
-        fleet_catch_up(f, at);
-        fleet_check_bytes(f, at, f->dense);
-    }
-}
-
 static void updates_and_a_snapshot(void **state)
 {
     fleet *f = *state;
@@ -40,8 +31,8 @@ static void updates_and_a_snapshot(void **state)
     size_t count = 0;
     assert_int_equal(weft_peers(f->rollouts[1].session, &own, 1, &count), WEFT_OK);
     assert_int_equal(own.streams, 4); /* as its own end counts them */
-    publish_and_check(f, 2, 3);
-    publish_and_check(f, 2, 300);
+    fleet_publish_all(f, 2, 3);
+    fleet_publish_all(f, 2, 300);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
@@ -53,7 +44,7 @@ static void in_disorder(void **state)
     fleet_join(f, 0, FLEET_SAME);
     weft_loop_set_faults(&faults);
     for (uint32_t i = 0; i < 5; i++)
-        publish_and_check(f, 1, 20 + 100 * i);
+        fleet_publish_all(f, 1, 20 + 100 * i);
     weft_loop_set_faults(NULL);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
@@ -70,7 +61,7 @@ static void the_fewer_count(void **state)
     assert_int_equal(streams_of(f, "a"), 2);
     assert_int_equal(streams_of(f, "b"), 4);
     assert_int_equal(streams_of(f, "c"), 1);
-    publish_and_check(f, 3, 50);
+    fleet_publish_all(f, 3, 50);
 }
 
 static void a_trainer_with_one(void **state)
@@ -79,7 +70,7 @@ static void a_trainer_with_one(void **state)
     fleet_open_rollout(f, 0, "peers.streams=8");
     fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
     assert_int_equal(streams_of(f, "a"), 1);
-    publish_and_check(f, 1, 50);
+    fleet_publish_all(f, 1, 50);
 }
 
 /* One port breaks, a write of one fails, a bit flips, an arrival comes twice: the peer is lost or asks again, and joins

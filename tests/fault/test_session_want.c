@@ -83,13 +83,6 @@ static void take(fleet *f, uint64_t number)
     fleet_check(f, 0);
 }
 
-static void hear_lines(fleet *f)
-{
-    weft_event event = {.size = sizeof event};
-    while (weft_events(f->trainer.session, &event) == WEFT_OK)
-        ;
-}
-
 static void nothing_comes(fleet *f)
 {
     weft_staged_info info = {.size = sizeof info};
@@ -183,7 +176,7 @@ static void passed_over(void **state)
     assert_int_equal(weft_want(rollout(f), f->newest + 1), WEFT_OK);
     fleet_publish(f, 100);
     take(f, f->newest);
-    hear_lines(f);
+    fleet_drop_events(f);
     assert_int_equal(passed_over_lines, 2);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
@@ -204,7 +197,7 @@ static void take_snapshot(fleet *f, uint64_t target)
     fleet_publish(f, 10);
     assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
     take(f, f->newest);
-    hear_lines(f);
+    fleet_drop_events(f);
     assert_int_equal(passed_over_lines, 0);
 }
 
@@ -247,7 +240,7 @@ static void a_repair_answers_the_wish(void **state)
     assert_int_equal(weft_commit(f->rollouts[1].session, f->newest, NULL, 0, NULL), WEFT_OK);
     fleet_check(f, 1);
     assert_int_equal(weft_staged(f->rollouts[1].session, 150, &info), WEFT_AGAIN);
-    hear_lines(f);
+    fleet_drop_events(f);
     assert_int_equal(passed_over_lines, 0);
 }
 
@@ -290,7 +283,7 @@ static void none_fits(fleet *f, unsigned versions)
     fleet_publish(f, 10);
     assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
     take(f, f->newest);
-    hear_lines(f);
+    fleet_drop_events(f);
     assert_int_equal(passed_over_lines, 0);
 }
 

@@ -335,6 +335,29 @@ void fleet_publish(fleet *f, uint32_t per_mille)
     fleet_publish_dense(f, NULL);
 }
 
+void fleet_publish_all(fleet *f, unsigned count, uint32_t per_mille)
+{
+    fleet_publish(f, per_mille);
+    for (unsigned at = 0; at < count; at++) {
+        fleet_catch_up(f, at);
+        fleet_check_bytes(f, at, f->dense);
+    }
+}
+
+void fleet_join_behind(fleet *f, unsigned at)
+{
+    fleet_join(f, at, FLEET_SAME);
+    fleet_wait_state(f, f->rollouts[at].name, WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_string_equal(fleet_line(f, f->rollouts[at].name).via, "a");
+}
+
+void fleet_drop_events(const fleet *f)
+{
+    weft_event event = {.size = sizeof event};
+    while (weft_events(f->trainer.session, &event) == WEFT_OK)
+        ;
+}
+
 void fleet_check_bytes(fleet *f, unsigned at, const uint8_t *dense)
 {
     memset(f->scratch_dense, 0, f->bytes);

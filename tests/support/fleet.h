@@ -185,6 +185,12 @@ void fleet_join_bits(fleet *f, unsigned at, uint8_t *dense);
 void fleet_leave(fleet *f, unsigned at);
 /* Changes the trainer's bits and publishes them as the next version. */
 void fleet_publish(fleet *f, uint32_t per_mille);
+/* Publishes so, and the first `count` rollouts end with these bits. */
+void fleet_publish_all(fleet *f, unsigned count, uint32_t per_mille);
+/* Joins rollout `at` behind relay a. */
+void fleet_join_behind(fleet *f, unsigned at);
+/* Drops the events that the trainer has, and with them their lines. */
+void fleet_drop_events(const fleet *f);
 /* Publishes the trainer's bits as they stand in f->dense. */
 void fleet_publish_dense(fleet *f, const char *attachment);
 /* Waits in slices until weft_staged has another answer than WEFT_AGAIN, and returns that answer. */

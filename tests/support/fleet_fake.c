@@ -263,3 +263,21 @@ void fake_welcome(fleet_fake *fake, fleet *f, const weft_wire_hello *hello, uint
     fake_say(fake, WEFT_MESSAGE_WELCOME, &out);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
 }
+
+fleet_fake fake_trainer;
+int fake_listener;
+
+void fake_takes_the_place(fleet *f)
+{
+    fake_trainer.fd = -1;
+    fake_listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+}
+
+void fake_leaves_the_place(fleet *f)
+{
+    (void)f;
+    fake_close(&fake_trainer);
+    if (fake_listener >= 0)
+        close(fake_listener);
+}

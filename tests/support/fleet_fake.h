@@ -56,4 +56,11 @@ void fake_say(fleet_fake *fake, weft_message type, const weft_out *body);
 /* Closes the socket without a word. */
 void fake_close(fleet_fake *fake);
 
+/* One in a trainer's place, and the socket that it listens on, for tests of a kind whose `opened` and `close` these
+ * are: rollout a dials it. */
+extern fleet_fake fake_trainer;
+extern int fake_listener;
+void fake_takes_the_place(fleet *f);
+void fake_leaves_the_place(fleet *f);
+
 #endif

@@ -5,6 +5,7 @@
 #include "security/library.h"
 #include "security/secret.h"
 #include "tests/support/fleet.h"
+#include "tests/support/folder.h"
 
 typedef struct fleet_keys {
     char folder[200];
@@ -14,11 +15,9 @@ typedef struct fleet_keys {
 /* As fleet_open; NULL where there is no OpenSSL. `keys` must live as long as the fleet. */
 static inline fleet *fleet_keys_open(fleet_keys *keys, fleet_size size, const char *const *overrides)
 {
-    const char *base = getenv("TMPDIR");
     if (weft_library_absence()[0])
         return NULL;
-    snprintf(keys->folder, sizeof keys->folder, "%s/weft-keys-XXXXXX", base && base[0] ? base : "/tmp");
-    assert_non_null(mkdtemp(keys->folder));
+    folder_open(keys->folder, sizeof keys->folder);
     snprintf(keys->file, sizeof keys->file, "peers.key_file=%s/*.key", keys->folder);
     fleet *f = fleet_open(size, overrides);
     for (unsigned i = 0; i < FLEET_ROLLOUTS; i++) {
@@ -33,16 +32,18 @@ static inline fleet *fleet_keys_open(fleet_keys *keys, fleet_size size, const ch
 
 static inline void fleet_keys_close(fleet_keys *keys, fleet *f)
 {
-    static const char *const names[] = {"a", "b", "c", "x1", "x2", "x3", "x4"};
     if (!f)
         return;
     fleet_close(f);
-    for (unsigned i = 0; i < FLEET_ROLLOUTS; i++) {
-        char path[280];
-        snprintf(path, sizeof path, "%s/%s.key", keys->folder, names[i]);
-        unlink(path);
-    }
-    rmdir(keys->folder);
+    folder_close(keys->folder);
+}
+
+/* The fleet; a test without one is skipped. */
+static inline fleet *fleet_keys_need(void **state)
+{
+    if (!*state)
+        skip();
+    return *state;
 }
 
 #endif

@@ -2,7 +2,6 @@
 #ifndef WEFT_TESTS_FLEET_STORED_H
 #define WEFT_TESTS_FLEET_STORED_H
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,23 +9,14 @@
 #include "layout/layout.h"
 #include "store/store.h"
 #include "tests/support/fleet.h"
+#include "tests/support/folder.h"
 
 static char folder[300], key[320];
 
-static inline int remove_entry(const char *path, const struct stat *facts, int kind, struct FTW *at)
-{
-    (void)facts;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 static inline fleet *open_stored(fleet_size size, const char *extra)
 {
-    const char *base = getenv("TMPDIR");
     const char *const overrides[] = {key, "session.close_deadline=20s", extra, NULL};
-    snprintf(folder, sizeof folder, "%s/weft-store-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    folder_open(folder, sizeof folder);
     snprintf(key, sizeof key, "trainer.store=%s", folder);
     return fleet_open(size, overrides);
 }
@@ -40,7 +30,7 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     fleet_close(*state);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    folder_close(folder);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "model/safetensors.h"
+#include "tests/support/folder.h"
 
 static char folder[512];
 static char path[600];  /* the file under test */
@@ -16,10 +17,7 @@ static char other[600]; /* what is saved */
 static inline int folder_make(void **state)
 {
     (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/weft-model-XXXXXX", base && base[0] ? base : "/tmp");
-    if (!mkdtemp(folder))
-        return -1;
+    folder_open(folder, sizeof folder);
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     snprintf(other, sizeof other, "%s/saved.safetensors", folder);
     return 0;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/folder.h"
+
 typedef struct site_scratch {
     char folder[200];
     char path[224]; /* of the one file in it */
@@ -14,10 +16,7 @@ typedef struct site_scratch {
 
 static inline void site_scratch_open(site_scratch *scratch)
 {
-    const char *base = getenv("TMPDIR");
-    snprintf(scratch->folder, sizeof(scratch->folder), "%s/weft-site-XXXXXX", base && base[0] ? base : "/tmp");
-    if (!mkdtemp(scratch->folder))
-        abort();
+    folder_open(scratch->folder, sizeof scratch->folder);
     snprintf(scratch->path, sizeof(scratch->path), "%s/site.ini", scratch->folder);
 }
 

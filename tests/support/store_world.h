@@ -4,11 +4,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/store.h"
+#include "tests/support/folder.h"
 #include "tests/support/update_chain.h"
 
 #define RUN 0x1234500000000001u
@@ -31,27 +31,17 @@ static inline void store_reopen(world *w)
 
 static inline void world_open(world *w, uint64_t anchors)
 {
-    const char *base = getenv("TMPDIR");
     memset(w, 0, sizeof *w);
     chain_open(&w->c);
     w->anchors = anchors;
-    snprintf(w->folder, sizeof w->folder, "%s/weft-store-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(w->folder));
+    folder_open(w->folder, sizeof w->folder);
     store_reopen(w);
-}
-
-static inline int entry_remove(const char *path, const struct stat *facts, int kind, struct FTW *at)
-{
-    (void)facts;
-    (void)kind;
-    (void)at;
-    return remove(path);
 }
 
 static inline void world_close(world *w)
 {
     weft_store_close(w->store);
-    nftw(w->folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+    folder_close(w->folder);
     chain_close(&w->c);
 }
 

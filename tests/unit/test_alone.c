@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/turn.h"
+#include "tests/support/folder.h"
 #include "tests/support/memory_file.h"
 
 enum { ELEMENTS = 4096 };
@@ -31,13 +32,12 @@ static int setup(void **state)
 {
     const weft_tensor tensor = {"w", WEFT_U16, 1, (const uint64_t[]){ELEMENTS}};
     const weft_store_options options = {.size = sizeof options};
-    const char *tmp = getenv("TMPDIR");
     (void)state;
     for (uint64_t i = 0; i < ELEMENTS; i += 7)
         target[i] = (uint16_t)(i + 1);
     file = (memory_file){0};
-    snprintf(folder, sizeof folder, "%s/weft-alone-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder) || weft_layout_create(&tensor, 1, &layout) != WEFT_OK)
+    folder_open(folder, sizeof folder);
+    if (weft_layout_create(&tensor, 1, &layout) != WEFT_OK)
         return -1;
     const weft_sink sink = memory_sink(&file);
     if (weft_diff(layout, &old, 1, &new, 1, NULL, NULL, &sink, NULL) != WEFT_OK)

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "tests/support/folder.h"
 
 #define FILES 1000u
 #define LATER ((uint64_t)time(NULL) + 1000)
@@ -149,16 +150,13 @@ static void test_nobody_who_writes_loses_a_file(void **state)
 
 int main(void)
 {
-    const char *base = getenv("TMPDIR");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_has_its_writer),
         cmocka_unit_test(test_a_writer_is_killed),
         cmocka_unit_test(test_what_is_no_file_stays),
         cmocka_unit_test(test_nobody_who_writes_loses_a_file),
     };
-    snprintf(folder, sizeof folder, "%s/weft-left-XXXXXX", base ? base : "/tmp");
-    if (!mkdtemp(folder))
-        return 1;
+    folder_open(folder, sizeof folder);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return rmdir(folder) != 0 || failed;
 }

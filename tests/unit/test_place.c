@@ -15,6 +15,7 @@
 
 #include "providers/interface.h"
 #include "providers/place.h"
+#include "tests/support/folder.h"
 
 #define NIC_NEAR "0000:17:00.0" /* below the switch of GPU_NEAR */
 #define GPU_NEAR "0000:18:00.0"
@@ -68,9 +69,7 @@ static void device(const char *bus, const char *path, const char *class, const c
 static int make(void **state)
 {
     (void)state;
-    const char *temporary = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/weft-place-XXXXXX", temporary ? temporary : "/tmp");
-    assert_non_null(mkdtemp(root));
+    folder_open(root, sizeof root);
     folder("/sys/bus/pci/devices");
     folder("/sys/class/net/eth0");
     folder("/sys/class/net/lo");

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "store/store.h"
+#include "tests/support/folder.h"
 
 #define HOUR_MS 3600000u
 #define LOOKS   100u
@@ -98,12 +99,11 @@ static void tick(void)
 
 static int setup(void **state)
 {
-    const char *base = getenv("TMPDIR");
     (void)state;
     silent = false;
     time_ns = WEFT_NS_PER_MS;
-    snprintf(path, sizeof path, "%s/weft-watch-XXXXXX", base ? base : "/tmp");
-    if (!mkdtemp(path) || weft_store_open(path, NULL, &store) != WEFT_OK)
+    folder_open(path, sizeof path);
+    if (weft_store_open(path, NULL, &store) != WEFT_OK)
         return -1;
     port = store->port;
     place = store->place;

@@ -12,6 +12,7 @@
 
 #include "layout/layout.h"
 #include "model/synth.h"
+#include "tests/support/folder.h"
 
 #define SHAPE(...)                                                                                                     \
     (const uint64_t[])                                                                                                 \
@@ -111,10 +112,8 @@ static void model_is_gaussian(void **state)
 static void model_saves_as_safetensors(void **state)
 {
     (void)state;
-    const char *base = getenv("TMPDIR");
     char folder[512], path[600];
-    snprintf(folder, sizeof folder, "%s/weft-synth-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    folder_open(folder, sizeof folder);
     snprintf(path, sizeof path, "%s/m.safetensors", folder);
     weft_model *model = model_of(50000, 3), *read = NULL;
     uint64_t bytes, hash[2], hash_read[2], count, count_read;

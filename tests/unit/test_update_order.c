@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <ftw.h>
 #include <unistd.h>
 
+#include "tests/support/folder.h"
 #include "tests/support/memory_file.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -127,28 +127,18 @@ static void other_tensors_are_named(void **state)
     weft_layout_free(wrong);
 }
 
-static int entry_remove(const char *path, const struct stat *facts, int kind, struct FTW *at)
-{
-    (void)facts;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 /* The store goes on in its first order, whatever order writes to it or reads it. */
 static void a_store_takes_and_gives_any_order(void **state)
 {
     const weft_store_options options = {.size = sizeof options, .create = 1};
     weft_store_put_options first = {.size = sizeof first, .target = {RUN, 1, 0}};
     weft_store_put_options second = {.size = sizeof second, .base = {RUN, 1, 0}, .target = {RUN, 2, 0}};
-    const char *temporary = getenv("TMPDIR");
     char folder[256];
     weights read = {0};
     weft_store *store = NULL;
     weft_store_info info = {.size = sizeof info};
     (void)state;
-    snprintf(folder, sizeof folder, "%s/weft-order-XXXXXX", temporary ? temporary : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    folder_open(folder, sizeof folder);
     assert_int_equal(weft_store_open(folder, &options, &store), WEFT_OK);
     assert_int_equal(weft_store_put(store, layout, NULL, 0, base.pieces, COUNT, &first, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_store_put(store, other, base.others, COUNT, target.others, COUNT, &second, NULL, NULL),
@@ -161,7 +151,7 @@ static void a_store_takes_and_gives_any_order(void **state)
     assert_int_equal(weft_store_apply(store, &second.target, layout, read.pieces, COUNT, NULL, NULL), WEFT_OK);
     assert_memory_equal(read.bits, target.bits, sizeof read.bits);
     weft_store_close(store);
-    nftw(folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+    folder_close(folder);
 }
 
 int main(void)
