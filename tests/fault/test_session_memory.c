@@ -24,23 +24,13 @@ static weft_layout *dense_layout(uint64_t bytes)
     return layout;
 }
 
-static weft_site *open_site(site_scratch *scratch)
-{
-    weft_site *site = NULL;
-    site_scratch_open(scratch);
-    site_scratch_write(scratch, site_text, sizeof site_text - 1);
-    assert_int_equal(weft_site_load(scratch->path, NULL, 0, &site), WEFT_OK);
-    return site;
-}
-
 /* Bar M1, with 64 peers and a journal of 256 MiB. Room for merging, encoding and digests of past versions is address
  * space that is touched as far as it is needed: bench_memory measures what is. With models below 1 GiB the fixed part
  * (10 MB of slabs, 0.1 MB a peer) is more than 2 %. */
 static void trainer_beyond_the_weights(void **state)
 {
     static const uint64_t sizes[] = {1024 * MIB, 4096 * MIB, 16384 * MIB};
-    site_scratch scratch;
-    weft_site *site = open_site(&scratch);
+    weft_site *site = fleet_site_load(site_text, NULL, 0);
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         weft_stats_info stats = {.size = sizeof stats};
@@ -62,15 +52,13 @@ static void trainer_beyond_the_weights(void **state)
         weft_layout_free(layout);
     }
     weft_site_free(site);
-    site_scratch_close(&scratch);
 }
 
 /* Bar M2: the slots with their header pages, the staging, one bucket aside and the room to unpack a tile; no copy of
  * the model, whose size changes nothing. */
 static void rollout_beyond_the_weights(void **state)
 {
-    site_scratch scratch;
-    weft_site *site = open_site(&scratch);
+    weft_site *site = fleet_site_load(site_text, NULL, 0);
     const uint64_t slots = 4 * (4 * MIB + WEFT_SLOT_HEADER_BYTES), staging = 256 * MIB;
     (void)state;
     for (uint64_t size = 64 * MIB; size <= 4096 * MIB; size *= 8) {
@@ -92,7 +80,6 @@ static void rollout_beyond_the_weights(void **state)
         weft_layout_free(layout);
     }
     weft_site_free(site);
-    site_scratch_close(&scratch);
 }
 
 /* Bar M3: after the first update of its kind none takes a block, whatever the levels of the peers, at any end. */

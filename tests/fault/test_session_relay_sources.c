@@ -226,13 +226,11 @@ static void ports_that_do_not_go_so_far_are_refused(void **state)
 {
     weft_trainer_source sources[SOURCES];
     weft_session *session = NULL;
-    weft_site *site = NULL;
-    const char *const last = "peer.rank0.relay=127.0.0.1:65534";
+    weft_site *site = source_site(&w, "peer.rank0.relay=127.0.0.1:65534");
     weft_options options = {.size = sizeof options, .sources = sources, .source_count = 3};
     (void)state;
     for (unsigned i = 0; i < 3; i++)
         sources[i] = (weft_trainer_source){w.sources[i].listen, w.sources[i].has.slices, w.sources[i].has.count};
-    fleet_need(weft_site_load(w.scratch.path, &last, 1, &site), "site");
     assert_int_equal(weft_rollout_open(site, "rank0", w.layout, &options, &session), WEFT_E_CONFIG);
     assert_non_null(strstr(weft_last_error(), "no port for source 2"));
     weft_site_free(site);

@@ -259,15 +259,11 @@ static void said_is_taken(void **state)
     static const uint64_t counts[] = {1, 12, 48};
     static const char text[] = "[trainer]\nlisten = 127.0.0.1:0\nthreads = 1\n[peers]\nprovider = loop\n[peer.a]\n"
                                "[log]\nlevel = error\n";
-    site_scratch scratch;
-    weft_site *site = NULL;
     (void)state;
 #ifdef SANITIZED
     skip(); /* theirs is taken besides */
 #endif
-    site_scratch_open(&scratch);
-    site_scratch_write(&scratch, text, sizeof text - 1);
-    assert_int_equal(weft_site_load(scratch.path, NULL, 0, &site), WEFT_OK);
+    weft_site *site = fleet_site_load(text, NULL, 0);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         weft_layout *layout = matrices(counts[i]);
         for (int end = 0; end < 2; end++) {
@@ -288,7 +284,6 @@ static void said_is_taken(void **state)
         weft_layout_free(layout);
     }
     weft_site_free(site);
-    site_scratch_close(&scratch);
 }
 
 int main(void)

@@ -36,9 +36,8 @@ static int teardown_queue(void **state)
 static weft_status open_with(const weft_trainer_source *sources, uint32_t count)
 {
     weft_session *session = NULL;
-    weft_site *site = NULL;
+    weft_site *site = source_site(&w, NULL);
     const weft_options options = {.size = sizeof options, .sources = sources, .source_count = count};
-    assert_int_equal(weft_site_load(w.scratch.path, NULL, 0, &site), WEFT_OK);
     const weft_status status = weft_rollout_open(site, "rank0", w.layout, &options, &session);
     weft_site_free(site);
     weft_close(session);

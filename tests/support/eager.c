@@ -42,7 +42,7 @@ static weft_status encode(weft_backend_state *state, weft_encode_job *job)
 void early_start(sim *s, const char *text)
 {
     if (text)
-        site_scratch_write(&s->scratch, text, strlen(text));
+        snprintf(s->text, sizeof s->text, "%s", text);
     sim_start_trainer(s);
     weft_trainer *trainer = s->trainer.session->trainer;
     early_script = (early){.s = s, .real = trainer->publisher.encoding.encoder.backend, .rounds = 3};

@@ -14,14 +14,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "harness/session.h"
 #include "providers/loop.h"
 #include "weft.h"
-
-#include "tests/support/site_scratch.h"
 
 #define FLEET_ROLLOUTS 7
 #define FLEET_PIECES   256
@@ -75,7 +77,6 @@ typedef struct fleet_version {
 } fleet_version;
 
 typedef struct fleet {
-    site_scratch scratch;
     char listen[96]; /* "trainer.listen=..." of the trainer that is open */
     const char *overrides[32];
     size_t override_count;

@@ -62,8 +62,7 @@ sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed)
     s->rollout_count = rollouts;
     s->small = size == FLEET_SMALL;
     weft_loop_set_faults(NULL);
-    site_scratch_open(&s->scratch);
-    site_scratch_write(&s->scratch, site_text, sizeof site_text - 1);
+    snprintf(s->text, sizeof s->text, "%s", site_text);
     s->layout = fleet_layout(size);
     s->bytes = weft_layout_bytes(s->layout);
     s->dense = malloc(s->bytes);
@@ -80,10 +79,8 @@ static weft_site *load_site(const sim *s, const char *override);
 
 void sim_cut(sim *s)
 {
-    char text[sizeof site_text + sizeof cut_text];
     weft_cut cuts[8];
-    const int length = snprintf(text, sizeof text, "%s%s", site_text, cut_text);
-    site_scratch_write(&s->scratch, text, (size_t)length);
+    snprintf(s->text, sizeof s->text, "%s%s", site_text, cut_text);
     weft_site *site = load_site(s, NULL);
     weft_site_cuts(site, cuts);
     fleet_need(weft_cells_open(s->layout, cuts, (uint32_t)site->cut_count, &s->cells), "cells");
@@ -120,7 +117,6 @@ void sim_close(sim *s)
     weft_layout_free(s->layout);
     free(s->dense);
     free(s->other);
-    site_scratch_close(&s->scratch);
     fleet_clock_close();
     free(s);
 }
@@ -129,13 +125,11 @@ static weft_site *load_site(const sim *s, const char *override)
 {
     const char *overrides[6] = {s->listen};
     size_t count = 1;
-    weft_site *site = NULL;
     for (size_t i = 0; i < 4 && s->overrides[i]; i++)
         overrides[count++] = s->overrides[i];
     if (override)
         overrides[count++] = override;
-    fleet_need(weft_site_load(s->scratch.path, overrides, count, &site), "site");
-    return site;
+    return fleet_site_load(s->text, overrides, count);
 }
 
 /* ---- rounds */

@@ -43,7 +43,7 @@ typedef struct sim_end {
 typedef struct sim {
     fleet_clock time;
     uint64_t seed;
-    site_scratch scratch;
+    char text[2048]; /* of the site */
     char listen[96];
     const char *overrides[4]; /* of the site, for both ends; set before the trainer starts */
     weft_layout *layout;

@@ -81,18 +81,14 @@ void source_check(const source_world *w, const rank *r)
 
 /* ---- sources */
 
-static weft_site *load_site(const source_world *w, const char *override)
+weft_site *source_site(const source_world *w, const char *override)
 {
-    weft_site *site = NULL;
-    fleet_need(weft_site_load(w->scratch.path, &override, override ? 1 : 0, &site), "site");
-    return site;
+    return fleet_site_load(w->text, &override, override ? 1 : 0);
 }
 
 /* Loads the site with a store, and with a section for each source. */
 static weft_site *stored_site(const source_world *w)
 {
-    site_scratch scratch;
-    weft_site *site = NULL;
     char text[2048], store[400], level[64];
     const char *const overrides[] = {store, level};
     int used = snprintf(text, sizeof text, "%s", site_text);
@@ -102,13 +98,9 @@ static weft_site *stored_site(const source_world *w)
         used += listen[0] ? snprintf(text + used, sizeof text - (size_t)used, "%s\n", listen)
                           : snprintf(text + used, sizeof text - (size_t)used, "127.0.0.%u:0\n", i + 1);
     }
-    site_scratch_open(&scratch);
-    site_scratch_write(&scratch, text, (size_t)used);
     snprintf(store, sizeof store, "trainer.store=%s", w->store);
     snprintf(level, sizeof level, "trainer.store_level=%s", w->store_level);
-    fleet_need(weft_site_load(scratch.path, overrides, 2, &site), "site with a store");
-    site_scratch_close(&scratch);
-    return site;
+    return fleet_site_load(text, overrides, 2);
 }
 
 void source_open(source_world *w, unsigned i)
@@ -125,7 +117,7 @@ void source_open(source_world *w, unsigned i)
     options.run = s->strays ? s->strays : w->run;
     options.source = w->store ? i : 0;
     snprintf(listen, sizeof listen, "trainer.listen=%s", s->listen[0] ? s->listen : "127.0.0.1:0");
-    weft_site *site = w->store ? stored_site(w) : load_site(w, listen);
+    weft_site *site = w->store ? stored_site(w) : source_site(w, listen);
     s->session = fleet_trainer_open(site, s->has.order ? s->has.order->layout : w->layout, &options, address);
     weft_site_free(site);
     part_put(w, &s->has, source_find(w, options.run, s->published)->dense);
@@ -325,7 +317,7 @@ void source_rank_open(source_world *w, unsigned i, const char *override, bool em
     options.sources = sources;
     options.source_count = count;
     options.wants = r->named;
-    weft_site *site = load_site(w, override);
+    weft_site *site = source_site(w, override);
     r->session = fleet_rollout_open(site, name, r->has.order ? r->has.order->layout : w->layout, &options);
     weft_site_free(site);
     part_bind(w, &r->has, r->session, empty ? WEFT_BIND_EMPTY : 0);
@@ -364,13 +356,12 @@ void source_world_open(source_world *w, uint64_t seed)
     fleet_clock_open(&w->time, pass, w);
     w->time.first_seed = seed;
     weft_loop_set_faults(NULL);
-    site_scratch_open(&w->scratch);
-    site_scratch_write(&w->scratch, site_text, sizeof site_text - 1);
+    snprintf(w->text, sizeof w->text, "%s", site_text);
     w->layout = fleet_layout(FLEET_SMALL);
     w->bytes = weft_layout_bytes(w->layout);
     w->dense = malloc(w->bytes);
     fleet_fill(w->layout, w->dense, &w->seed);
-    weft_site *site = load_site(w, NULL);
+    weft_site *site = source_site(w, NULL);
     weft_site_cuts(site, cuts);
     fleet_need(weft_cells_open(w->layout, cuts, (uint32_t)site->cut_count, &w->cells), "cells");
     weft_site_free(site);
@@ -390,19 +381,17 @@ void source_shuffle(source_world *w)
 
 void source_relay_begin(source_world *w, unsigned relays)
 {
-    char text[2048];
     const unsigned port = port_free_row(relays * SOURCES);
-    int used = snprintf(text, sizeof text, "%s", site_text);
+    int used = snprintf(w->text, sizeof w->text, "%s", site_text);
     for (unsigned i = 0; i < RANKS; i++) {
-        used += snprintf(text + used, sizeof text - (size_t)used, "[peer.rank%u]\n", i);
+        used += snprintf(w->text + used, sizeof w->text - (size_t)used, "[peer.rank%u]\n", i);
         if (i > 0)
-            used +=
-                snprintf(text + used, sizeof text - (size_t)used, "via = rank%u\n", i < relays ? i - 1 : relays - 1);
+            used += snprintf(w->text + used, sizeof w->text - (size_t)used, "via = rank%u\n",
+                             i < relays ? i - 1 : relays - 1);
         if (i < relays)
-            used += snprintf(text + used, sizeof text - (size_t)used, "relay = 127.0.0.1:%u\nrelay_memory = 64MiB\n",
-                             port + i * SOURCES);
+            used += snprintf(w->text + used, sizeof w->text - (size_t)used,
+                             "relay = 127.0.0.1:%u\nrelay_memory = 64MiB\n", port + i * SOURCES);
     }
-    site_scratch_write(&w->scratch, text, (size_t)used);
 }
 
 void source_world_close(source_world *w)
@@ -417,7 +406,6 @@ void source_world_close(source_world *w)
         weft_layout_free(w->orders[i].layout);
     weft_layout_free(w->layout);
     free(w->dense);
-    site_scratch_close(&w->scratch);
     fleet_clock_close();
 }
 

@@ -58,7 +58,7 @@ typedef struct source_world {
     fleet_clock time;
     uint64_t seed, incarnation;
     source_order orders[SOURCES + RANKS]; /* without layouts: all have the world's order */
-    site_scratch scratch;
+    char text[2048];                      /* of the site */
     weft_layout *layout;
     weft_cells cells;
     uint64_t bytes;
@@ -79,6 +79,8 @@ extern void (*source_heard)(const char *line);
 
 uint64_t source_below(source_world *w, uint64_t limit);
 
+/* The world's site, with one override or NULL. */
+weft_site *source_site(const source_world *w, const char *override);
 /* Opens a world without sessions. */
 void source_world_open(source_world *w, uint64_t seed);
 void source_world_close(source_world *w);
