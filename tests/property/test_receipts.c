@@ -249,7 +249,8 @@ static bool works;
 static uint64_t drag(void *user)
 {
     fleet_clock *time = user;
-    return time->now_ns += works ? 12 * WEFT_NS_PER_MS : 0;
+    time->now_ns += works ? 12 * WEFT_NS_PER_MS : 0;
+    return time->now_ns;
 }
 
 /* A bucket takes it longer than the deadlines alone would allow. */

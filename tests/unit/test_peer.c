@@ -194,7 +194,8 @@ static weft_status asks(uint64_t incarnation)
 
 static void a_is_heard(void)
 {
-    a->connection.control.heard_ns = s->time.now_ns += WEFT_NS_PER_MS;
+    s->time.now_ns += WEFT_NS_PER_MS;
+    a->connection.control.heard_ns = s->time.now_ns;
     s->time.now_ns += WEFT_NS_PER_MS;
 }
 

@@ -353,7 +353,8 @@ static void how_a_bucket_goes(void **state)
         weft_loop_set_rail(at ? "r1" : "r0", &refuses);
     c->sender.posting.busy = true;
     c->sender.posting.chunk = 0;
-    const uint64_t begun_ns = s->time.now_ns += 1000 * WEFT_NS_PER_MS;
+    s->time.now_ns += 1000 * WEFT_NS_PER_MS;
+    const uint64_t begun_ns = s->time.now_ns;
     for (int i = 0; i < 2; i++, s->time.now_ns += WEFT_NS_PER_MS)
         assert_int_equal(weft_feed_pump(publisher, c, s->time.now_ns, &waits), WEFT_OK);
     assert_true(c->sender.posting.again);
