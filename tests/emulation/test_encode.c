@@ -12,32 +12,23 @@
 #include "backends/gpu/gpu_encode.h"
 #include "backends/host/host.h"
 #include "base/status.h"
-#include "tests/emulation/driver.h"
+#include "tests/emulation/both.h"
 #include "tests/emulation/encode_jobs.h"
 #include "tests/emulation/scratch_guard.h"
 
-static weft_gpu *gpu;
 static bool all; /* WEFT_FULL=1 */
-static weft_backend_state *host;
 
-static int both_open(void **state)
+static int ends_open(void **state)
 {
-    const weft_backend_options device = {-1, "auto", UINT64_C(24) * 16 << 20, 0}, judge = {-1, "auto", 0, 0};
-    (void)state;
     all = getenv("WEFT_FULL") != NULL;
-    return weft_gpu_open(&weft_emulation_driver, &device, &gpu) == WEFT_OK &&
-                   weft_backend_host.open(&judge, &host) == WEFT_OK
-               ? 0
-               : -1;
+    return both_open(state);
 }
 
-static int both_close(void **state)
+static int ends_close(void **state)
 {
-    (void)state;
-    weft_gpu_close(gpu);
+    const int code = both_close(state);
     scratch_guard_free();
-    weft_backend_host.close(host);
-    return 0;
+    return code;
 }
 
 /* Puts a run without elements after each run of a view; the caller frees the runs. */
@@ -269,5 +260,5 @@ int main(void)
         cmocka_unit_test(dense_units_are_the_hosts),  cmocka_unit_test(runs_are_the_hosts),
 #endif
     };
-    return cmocka_run_group_tests(tests, both_open, both_close);
+    return cmocka_run_group_tests(tests, ends_open, ends_close);
 }

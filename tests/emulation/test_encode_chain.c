@@ -9,32 +9,12 @@
 
 #include "backends/gpu/gpu_encode.h"
 #include "backends/host/host_state.h"
-#include "tests/emulation/driver.h"
+#include "tests/emulation/both.h"
 #include "tests/emulation/encode_jobs.h"
 
 enum { FAST = 1u << WEFT_LEVEL_FAST, ROUNDS = 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_PAIRS };
 
 static const weft_backend_options options = {-1, "auto", UINT64_C(24) * 16 << 20, 0};
-static weft_gpu *gpu;
-static weft_backend_state *host;
-
-static int both_open(void **state)
-{
-    const weft_backend_options judge = {-1, "auto", 0, 0};
-    (void)state;
-    return weft_gpu_open(&weft_emulation_driver, &options, &gpu) == WEFT_OK &&
-                   weft_backend_host.open(&judge, &host) == WEFT_OK
-               ? 0
-               : -1;
-}
-
-static int both_close(void **state)
-{
-    (void)state;
-    weft_gpu_close(gpu);
-    weft_backend_host.close(host);
-    return 0;
-}
 
 static job_set made;
 

@@ -12,27 +12,12 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "layout/digest.h"
+#include "tests/support/quiet.h"
 #include "wire/control.h"
 
 typedef struct pair {
     weft_control a, b;
 } pair;
-
-static inline void drop_line(weft_log_sink *sink, weft_log_level level, const char *line)
-{
-    (void)sink;
-    (void)level;
-    (void)line;
-}
-
-static weft_log_sink quiet = {WEFT_LOG_ERROR, drop_line};
-
-static inline int setup(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
 
 static inline void connect_pair(weft_control *one, weft_control *other)
 {

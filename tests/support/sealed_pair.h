@@ -49,7 +49,7 @@ static inline void make_keys(void)
 /* The folder of a group of tests, with keys where there is OpenSSL. */
 static inline int open_keys(void **state)
 {
-    setup(state);
+    be_quiet(state);
     set_up(state);
     if (!weft_library_absence()[0])
         make_keys();

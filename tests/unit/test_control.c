@@ -337,5 +337,5 @@ int main(void)
         cmocka_unit_test(silence),
         cmocka_unit_test(comes_by_tls),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

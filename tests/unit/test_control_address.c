@@ -193,5 +193,5 @@ int main(void)
         cmocka_unit_test(wrong_addresses), cmocka_unit_test(listens_anew),
         cmocka_unit_test(sources),         cmocka_unit_test(an_address_of_no_interface),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

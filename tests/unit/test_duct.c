@@ -161,5 +161,5 @@ int main(void)
         cmocka_unit_test(taken_over),
         cmocka_unit_test(dialed),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

@@ -139,5 +139,5 @@ int main(void)
         cmocka_unit_test(a_second_knock),
         cmocka_unit_test(protocols),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

@@ -70,5 +70,5 @@ int main(void)
         cmocka_unit_test(the_last_port_loses_the_connection),
         cmocka_unit_test(one_look_a_turn),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

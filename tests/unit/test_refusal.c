@@ -9,16 +9,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "tests/support/quiet.h"
 #include "wire/refusal.h"
-
-static void drop_line(weft_log_sink *sink, weft_log_level level, const char *line)
-{
-    (void)sink;
-    (void)level;
-    (void)line;
-}
-
-static weft_log_sink quiet = {WEFT_LOG_ERROR, drop_line};
 
 static void its_own_fault_is_told(void **state)
 {

@@ -84,7 +84,7 @@ static void child_joins(world *w, weft_child *child, uint32_t place, weft_port *
 static int open_world(void **state)
 {
     static world w;
-    setup(state);
+    be_quiet(state);
     memset(&w, 0, sizeof w);
     w.site.session.io_deadline_ms = w.site.commit.deadline_ms = 4 * EVERY_NS / WEFT_NS_PER_MS;
     w.session.site = &w.site;

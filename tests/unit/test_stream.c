@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "providers/stream.h"
 #include "tests/support/golden_files.h"
+#include "tests/support/quiet.h"
 
 #define MEMORY 4096u
 #define CHUNKS 300u
 
-static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
 static const weft_provider *const stream = &weft_provider_stream;
 
 /* ---- a pipe over a socket, which moves `most` bytes a call */
@@ -528,13 +528,6 @@ static void a_turn_is_the_busy_ones(void **state)
     close_turn(&t);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,5 +544,5 @@ int main(void)
         cmocka_unit_test(a_message_waits_for_one_turn),
         cmocka_unit_test(a_turn_is_the_busy_ones),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

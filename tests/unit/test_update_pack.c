@@ -10,10 +10,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "tests/support/quiet.h"
 #include "tests/support/zstd_bad.h"
 #include "update/update_pack.h"
-
-static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
 
 /* In memory of exactly their size. */
 static weft_status unpack(const uint8_t *packed, uint64_t packed_bytes, uint64_t bytes, uint8_t **plain)
@@ -104,20 +103,6 @@ static void more_bytes_than_they_unpack_to_are_refused(void **state)
     assert_int_equal(unpack(packed, bytes, 10, &plain), WEFT_E_CORRUPT);
 }
 
-static int group_open(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
-
-static int group_close(void **state)
-{
-    (void)state;
-    weft_log_enter(NULL);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,5 +111,5 @@ int main(void)
         cmocka_unit_test(bad_zstd_is_refused),
         cmocka_unit_test(more_bytes_than_they_unpack_to_are_refused),
     };
-    return cmocka_run_group_tests(tests, group_open, group_close);
+    return cmocka_run_group_tests(tests, be_quiet, be_heard);
 }

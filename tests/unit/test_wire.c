@@ -8,18 +8,10 @@
 #include "base/log.h"
 #include "layout/digest.h"
 #include "tests/support/golden_files.h"
+#include "tests/support/quiet.h"
 #include "tests/support/wire_samples.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
-
-static int setup(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
 
 static void round_trip(void **state)
 {
@@ -484,5 +476,5 @@ int main(void)
         cmocka_unit_test(keys_of_a_view),
         cmocka_unit_test(hello_of_an_older_protocol),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "layout/digest.h"
+#include "tests/support/quiet.h"
 #include "wire/wire.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
 static const uint64_t layout[2] = {UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)};
 
 static const weft_wire_bucket sample = {.kind = WEFT_BUCKET_FRAMES,
@@ -30,13 +30,6 @@ static const weft_wire_bucket sample = {.kind = WEFT_BUCKET_FRAMES,
                                         .payload_bytes = 20,
                                         .frames = 21,
                                         .check = 22};
-
-static int setup(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
 
 /* Reads from memory of exactly a header's size. */
 static weft_status read_exact(const uint8_t header[WEFT_BUCKET_HEADER_BYTES], weft_wire_bucket *bucket)
@@ -158,5 +151,5 @@ int main(void)
         cmocka_unit_test(round_trip),   cmocka_unit_test(any_flipped_bit), cmocka_unit_test(sealed_but_unknown),
         cmocka_unit_test(other_layout), cmocka_unit_test(random_bytes),    cmocka_unit_test(immediates),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

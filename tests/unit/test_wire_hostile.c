@@ -6,18 +6,10 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "tests/support/quiet.h"
 #include "tests/support/wire_samples.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
-
-static int setup(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
 
 /* An attachment of a size that none has, and one that is hash or bytes alone. */
 static void hostile_attachment(void **state)
@@ -278,5 +270,5 @@ int main(void)
         cmocka_unit_test(hostile_routes),     cmocka_unit_test(hostile_words), cmocka_unit_test(hostile_ranges),
         cmocka_unit_test(hostile_rails),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }
