@@ -1170,16 +1170,16 @@ typedef struct weft_store_info {
  * Weights of a version of the store go forward by its updates, or back by the same updates, inverted. All other weights
  * are overwritten from an anchor. All files are proved before a weight changes. Where one is damaged, another way is
  * taken. So the weights are what they were after an error, with two exceptions, which the text names. A way of more
- * than 64 files is gone in stretches of 64, and an error may leave a version between. And frames that found no room in
- * memory_bytes of `work` are read once more while the weights are written: if that fails, the weights are of no
- * version. A layout whose tensors have another order than the version's is matched by name.
+ * than 64 files is gone in stretches of 64, and an error may leave a version between. And an anchor's frames, and those
+ * that found no room in memory_bytes of `work`, are read once more while the weights are written: if that fails, the
+ * weights are of no version. A layout whose tensors have another order than the version's is matched by name.
  *
  * version  run and number; run 0: the last run that has the number
  * pieces   weights, as for weft_bind
  * info     receives the figures, or NULL
- * Memory: windows of a few MiB a thread, 1 MiB for each file, and frames up to memory_bytes. Blocks: for three passes
- * over the weights: one finds the version that they are, one proves the way, one writes. Errors: WEFT_E_MISSING (no
- * such version, or no way to it), WEFT_E_LAYOUT, those of weft_update_apply. */
+ * Memory: some 100 MiB for one thread, 1 MiB for each file, and frames of updates up to memory_bytes.
+ * Blocks: for three passes over the weights: one finds the version that they are, one proves the way, one writes.
+ * Errors: WEFT_E_MISSING (no such version, or no way to it), WEFT_E_LAYOUT, those of weft_update_apply. */
 WEFT_API weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
                                       const weft_piece *pieces, uint64_t count, const weft_work *work,
                                       weft_store_info *info);

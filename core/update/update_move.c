@@ -78,7 +78,9 @@ weft_status weft_mover_way(weft_mover *m, weft_update_step *steps, size_t count,
     m->measured = m->measured && !zeros && !m->zeros;
     m->zeros = zeros;
     while (m->count < count && status == WEFT_OK) {
-        const uint64_t frames = steps[m->count].file->trailer.frame_bytes, kept = frames < keep ? frames : keep;
+        const bool anchor = zeros && m->count == 0; /* whose frames would be a copy of the weights */
+        const uint64_t frames = anchor ? 0 : steps[m->count].file->trailer.frame_bytes;
+        const uint64_t kept = frames < keep ? frames : keep;
         m->fault = m->count;
         status = weft_update_step_open(&steps[m->count++], &m->part, m->passes > 1 ? kept : 0);
         keep -= kept;
@@ -169,8 +171,8 @@ static weft_status frame_move(weft_mover *m, weft_update_worker *worker, const u
         return status;
     job.base = weft_binding_span(m->windowed ? &m->image : m->weights, job.frame.header.unit, job.frame.header.units);
     status = wait(m, worker, backend->decode(worker->device, &job), &job);
-    if (status != WEFT_OK || !m->windowed)
-        return status;
+    if (status != WEFT_OK || !m->windowed || (m->at + 1 == m->limit && m->proof))
+        return status; /* nobody reads what the last step of a proof would make of the window */
     weft_apply_job apply = {.target = job.base, .changes = changes};
     return wait(m, worker, backend->apply(worker->device, &apply), &apply);
 }
@@ -321,7 +323,8 @@ static weft_status pass_run(weft_mover *m, size_t count)
 {
     weft_status status = WEFT_OK;
     pass_begin(m, count);
-    m->windowed = count > 1 || m->zeros || m->to || m->out;
+    m->proof = !m->to && !m->out;
+    m->windowed = count > 1 || m->zeros || !m->proof;
     while (status == WEFT_OK && weft_update_pass_fill(&m->pass)) {
         status = round_run(m);
         if (status == WEFT_OK)
@@ -424,6 +427,7 @@ weft_status weft_mover_stand(weft_mover *m, uint64_t unit, uint32_t units, bool 
     if (unit == 0)
         pass_begin(m, m->count);
     m->windowed = wanted;
+    m->proof = false;
     m->skipped = !wanted;
     weft_update_pass_take(&m->pass, unit, units);
     const weft_status status = round_run(m);

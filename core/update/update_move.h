@@ -39,14 +39,14 @@ typedef struct weft_mover {
     uint64_t memory_bytes; /* bytes that staging may take, or the frames that steps keep */
 
     /* The pass under way. */
-    size_t limit;           /* steps that are taken: all, or those before the first frame that failed */
-    size_t at;              /* the step that lanes work on */
-    uint32_t nth;           /* number of the pass, for progress; more than `passes`: nothing is told */
-    bool windowed, skipped; /* windows are moved; frames are only read */
-    const weft_binding *to; /* weights that windows are written to; NULL: none */
-    weft_mover_out *out;    /* or where they go; NULL: nowhere */
-    void *user;             /* of `out` */
-    weft_status failure;    /* what the first frame that failed ended in, and said */
+    size_t limit;                  /* steps that are taken: all, or those before the first frame that failed */
+    size_t at;                     /* the step that lanes work on */
+    uint32_t nth;                  /* number of the pass, for progress; more than `passes`: nothing is told */
+    bool windowed, proof, skipped; /* windows are moved; frames are only read */
+    const weft_binding *to;        /* weights that windows are written to; NULL: none */
+    weft_mover_out *out;           /* or where they go; NULL: nowhere */
+    void *user;                    /* of `out` */
+    weft_status failure;           /* what the first frame that failed ended in, and said */
     char text[WEFT_PASS_TEXT];
 } weft_mover;
 
