@@ -348,6 +348,17 @@ static void test_what_goes_by_the_bounds(void **state)
         for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
             age(&w, v, (weft_store_kind)kind, kind == WEFT_STORE_MERGE ? 0 : 5000);
     own_take(&w, 1000);
+    assert_int_equal(weft_store_trim(w.store, NULL, &updates), WEFT_E_ARGUMENT);
+    age(&w, 0, WEFT_STORE_ANCHOR, 0); /* and then the update alone is young: either keeps the oldest version */
+    store_reopen(&w);
+    assert_int_equal(trimmed(&w, (weft_store_keep){.versions = 1, .grace_s = 1000}, WEFT_OK), 0);
+    age(&w, 0, WEFT_STORE_ANCHOR, 5000);
+    age(&w, 1, WEFT_STORE_UPDATE, 0);
+    store_reopen(&w);
+    assert_int_equal(trimmed(&w, (weft_store_keep){.versions = 1, .grace_s = 1000}, WEFT_OK), 0);
+    age(&w, 1, WEFT_STORE_UPDATE, 5000);
+    store_reopen(&w);
+    own_take(&w, 1000);
     own.port.remove = remove_fails;
     assert_int_equal(trimmed(&w, (weft_store_keep){.versions = 1}, WEFT_E_FILE), 0);
     is_said("cannot be removed");

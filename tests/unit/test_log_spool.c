@@ -129,18 +129,21 @@ static void the_end_waits_no_longer_than_asked(void **state)
 static void a_long_line_is_cut(void **state)
 {
     (void)state;
+    static const int lengths[] = {WEFT_LOG_PRINTED - 2, WEFT_LOG_PRINTED - 1, WEFT_LOG_PRINTED,
+                                  2 * WEFT_LOG_PRINTED - 1};
     char text[2 * WEFT_LOG_PRINTED];
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
+    memset(text, 'a', sizeof text);
     fcntl(outlet.ends[1], F_SETPIPE_SZ, 65536);
-    full_pipe_take(&outlet, STDERR_FILENO);
-    weft_log_print("%s", text);
-    weft_log_drain();
-    full_pipe_give_back(&outlet);
-    char *line = full_pipe_read(&outlet, 0);
-    assert_int_equal(strlen(line), WEFT_LOG_PRINTED - 1);
-    assert_string_equal(line + strlen(line) - 4, "...\n");
-    free(line);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        full_pipe_take(&outlet, STDERR_FILENO);
+        weft_log_print("%.*s", lengths[i], text);
+        weft_log_drain();
+        full_pipe_give_back(&outlet);
+        char *line = full_pipe_read(&outlet, 0);
+        assert_int_equal(strlen(line), WEFT_LOG_PRINTED - 1);
+        assert_string_equal(line + strlen(line) - 4, i > 0 ? "...\n" : "aaa\n");
+        free(line);
+    }
 }
 
 /* ---- a spool of the test's own, with small memory */
