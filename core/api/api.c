@@ -201,7 +201,9 @@ static void describe_peer(weft_publisher *publisher, const weft_peer *peer, weft
     snprintf(info->name, sizeof info->name, "%s", peer->claim.name);
     snprintf(info->backend, sizeof info->backend, "%s", peer->claim.hello.backend);
     info->state = peer->state;
-    info->provider = peer->sender.rails.outlet && peer->sender.rails.outlet->provider ? peer->sender.rails.outlet->provider->name : "";
+    info->provider = peer->sender.rails.outlet && peer->sender.rails.outlet->provider
+                         ? peer->sender.rails.outlet->provider->name
+                         : "";
     info->level = weft_level_name(peer->tuning.level);
     snprintf(info->via, sizeof info->via, "%s", peer->following.parent ? peer->following.parent->claim.name : "");
     info->held = peer->standing.held;
