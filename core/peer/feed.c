@@ -34,30 +34,30 @@ static void name_ends(const weft_peer *peer, const weft_update *update, weft_ver
     *target = weft_peer_view_version(peer->view, &update->target, update->order);
 }
 
-weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
-                                 const weft_version *target, weft_blob *attachment, const weft_update *update,
-                                 weft_feed_kind kind)
+weft_status weft_feed_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
+                               const weft_version *target, weft_blob *attachment, const weft_update *update,
+                               weft_feed_kind kind)
 {
     uint8_t body[WEFT_UPDATE_HEADER_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_feed *stream = &peer->feed;
+    weft_feed *feed = &peer->feed;
     weft_wire_update header = {
-        .snapshot = kind == WEFT_FEED_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
+        .snapshot = kind == WEFT_FEED_SNAPSHOT, .level = feed->level, .base = *base, .target = *target};
     header.target.root = 0; /* the trailer names it */
     if (update)
         header.parameters = update->parameters;
     memcpy(header.layout, weft_peer_view_layout(peer->view, publisher->session)->hash, sizeof header.layout);
-    stream->kind = kind;
-    stream->begun_ns = weft_clock_ns();
+    feed->kind = kind;
+    feed->begun_ns = weft_clock_ns();
     if (attachment && attachment->hash != peer->standing.sent_attachment) {
-        stream->attachment = weft_blob_hold(attachment);
+        feed->attachment = weft_blob_hold(attachment);
         header.attachment_bytes = attachment->bytes;
         header.attachment = attachment->hash;
     }
     weft_wire_put_update(&out, &header);
     weft_status status = WEFT_OK;
     if (update)
-        status = weft_follow_begin(publisher, peer, stream, update, &out);
+        status = weft_follow_begin(publisher, peer, feed, update, &out);
     if (header.attachment_bytes)
         peer->standing.sent_attachment = header.attachment;
     return status == WEFT_OK ? send_message(&peer->feed, &peer->connection, WEFT_MESSAGE_UPDATE, &out) : status;
@@ -65,21 +65,21 @@ weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, con
 
 weft_status weft_feed_begin(weft_publisher *publisher, weft_peer *peer, weft_update *update)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *feed = &peer->feed;
     weft_version base, target;
     name_ends(peer, update, &base, &target);
-    memset(stream, 0, sizeof *stream);
-    stream->level = level_for(peer, &publisher->journal.arena, update);
-    peer->tuning.level = stream->level;
-    stream->update = update;
-    stream->order = update->order;
-    stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
-    stream->eager = update == publisher->eager.update;
+    memset(feed, 0, sizeof *feed);
+    feed->level = level_for(peer, &publisher->journal.arena, update);
+    peer->tuning.level = feed->level;
+    feed->update = update;
+    feed->order = update->order;
+    feed->cursor = weft_cursor_begin(&update->chain[feed->level]);
+    feed->eager = update == publisher->eager.update;
     update->readers++;
     peer->following.followed = false;
     peer->following.waits_since_ns = 0;
     weft_status status =
-        weft_stream_announce(publisher, peer, &base, &target, update->attachment, update, WEFT_FEED_UPDATE);
+        weft_feed_announce(publisher, peer, &base, &target, update->attachment, update, WEFT_FEED_UPDATE);
     peer->standing.sent_order = update->order;
     return status;
 }
@@ -93,7 +93,7 @@ static weft_status begin_attachment(weft_publisher *publisher, weft_peer *peer)
     peer->feed.level = WEFT_LEVEL_FAST;
     peer->feed.cursor.block = WEFT_NO_BLOCK;
     peer->feed.alone = version;
-    return weft_stream_announce(publisher, peer, &version, &version, newest->attachment, NULL, WEFT_FEED_UPDATE);
+    return weft_feed_announce(publisher, peer, &version, &version, newest->attachment, NULL, WEFT_FEED_UPDATE);
 }
 
 /* Reports to the peer that all was sent, or that the update is withdrawn, and ends the feed. */
@@ -101,34 +101,34 @@ static weft_status finish(weft_peer_table *peers, weft_peer *peer, const weft_ve
 {
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
-    weft_feed *stream = &peer->feed;
-    weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, expected->changed};
+    weft_feed *feed = &peer->feed;
+    weft_wire_trailer trailer = {*target, feed->buckets, feed->frames, feed->frame_bytes, expected->changed};
     weft_wire_put_trailer(&out, &trailer);
     weft_status status = send_message(&peer->feed, &peer->connection, WEFT_MESSAGE_TRAILER, &out);
-    bool snapshot = stream->kind == WEFT_FEED_SNAPSHOT;
-    expected->level = stream->level;
-    expected->frame_bytes = stream->frame_bytes;
-    expected->bytes = stream->bytes;
-    expected->begun_ns = stream->begun_ns;
+    bool snapshot = feed->kind == WEFT_FEED_SNAPSHOT;
+    expected->level = feed->level;
+    expected->frame_bytes = feed->frame_bytes;
+    expected->bytes = feed->bytes;
+    expected->begun_ns = feed->begun_ns;
     expected->end = peer->sender.flights.sequence;
     peer->receipts.expected[peer->receipts.count++] = *expected;
     peer->standing.sent_order = expected->order;
     weft_follow_finish(peers, peer, &out, expected);
     weft_stats_info *stats = &peer->session->stats;
-    *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
-    *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
+    *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += feed->bytes;
+    *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += feed->bytes;
     weft_feed_end(&peer->feed);
     return status;
 }
 
-weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target)
+weft_status weft_feed_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target)
 {
-    const weft_feed *stream = &peer->feed;
-    weft_expected expected = {.order = stream->order ? stream->order : peer->standing.sent_order,
+    const weft_feed *feed = &peer->feed;
+    weft_expected expected = {.order = feed->order ? feed->order : peer->standing.sent_order,
                               .version = *target,
-                              .changed = peer->view       ? stream->changed
-                                         : stream->update ? stream->update->changed
-                                                          : 0};
+                              .changed = peer->view     ? feed->changed
+                                         : feed->update ? feed->update->changed
+                                                        : 0};
     return finish(peers, peer, target, &expected);
 }
 
@@ -151,22 +151,22 @@ static bool outgrown(const weft_peer *peer, const weft_arena *arena, const weft_
 /* Fills the next bucket of an update's frames. WEFT_AGAIN: there is none; with `*more`, there will be. */
 static weft_status next_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, bool *more)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *feed = &peer->feed;
     *more = update == publisher->eager.update;
-    weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
-    const uint64_t end = weft_peer_view_seek(peer->view, &publisher->journal.arena, &stream->cursor, UINT64_MAX);
-    if (weft_cursor_done(&publisher->journal.arena, &stream->cursor, UINT64_MAX) ||
+    weft_cursor_reach(&feed->cursor, &update->chain[feed->level]);
+    const uint64_t end = weft_peer_view_seek(peer->view, &publisher->journal.arena, &feed->cursor, UINT64_MAX);
+    if (weft_cursor_done(&publisher->journal.arena, &feed->cursor, UINT64_MAX) ||
         (*more && !weft_eager_ripe(peer, update)))
         return WEFT_AGAIN;
-    weft_stream_frames(publisher, peer, update, stream->level, end);
+    weft_feed_frames(publisher, peer, update, feed->level, end);
     return WEFT_OK;
 }
 
 static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
 {
-    weft_feed *stream = &peer->feed;
-    weft_update *update = stream->update;
-    weft_version base = stream->alone, target = stream->alone;
+    weft_feed *feed = &peer->feed;
+    weft_update *update = feed->update;
+    weft_version base = feed->alone, target = feed->alone;
     bool more = false;
     if (update)
         name_ends(peer, update, &base, &target);
@@ -174,12 +174,12 @@ static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
         weft_status status = weft_feed_withdraw(publisher->peers, peer);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
-    if (weft_stream_has_attachment(stream))
-        return weft_stream_attachment(publisher->peers, peer, &base, &target);
+    if (weft_feed_has_attachment(feed))
+        return weft_feed_attach(publisher->peers, peer, &base, &target);
     weft_status status = update ? next_frames(publisher, peer, update, &more) : WEFT_AGAIN;
     if (status == WEFT_OK || more)
         return status;
-    status = weft_stream_finish(publisher->peers, peer, &target);
+    status = weft_feed_finish(publisher->peers, peer, &target);
     return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
@@ -249,14 +249,14 @@ static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_updat
 
 weft_status weft_feed_attachment(weft_publisher *publisher, weft_peer *peer, bool idle)
 {
-    return idle && weft_stream_owes_attachment(&publisher->newest, &peer->standing) ? begin_attachment(publisher, peer)
-                                                                                    : WEFT_AGAIN;
+    return idle && weft_feed_owes_attachment(&publisher->newest, &peer->standing) ? begin_attachment(publisher, peer)
+                                                                                  : WEFT_AGAIN;
 }
 
 /* Sends what a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
 static weft_status start_from_newest(weft_publisher *publisher, weft_peer *peer, bool idle)
 {
-    if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
+    if (weft_feed_owes_attachment(&publisher->newest, &peer->standing))
         return weft_feed_attachment(publisher, peer, idle);
     bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) &&
                   weft_feed_fits(peer, &publisher->journal.arena, publisher->eager.update);
@@ -338,7 +338,7 @@ weft_status weft_feed_next(weft_publisher *publisher, weft_peer *peer)
         return status;
     if (peer->feed.kind == WEFT_FEED_UPDATE)
         return next_of_update(publisher, peer);
-    return peer->feed.kind == WEFT_FEED_SNAPSHOT ? weft_stream_next_of_snapshot(publisher, peer) : WEFT_AGAIN;
+    return peer->feed.kind == WEFT_FEED_SNAPSHOT ? weft_feed_next_of_snapshot(publisher, peer) : WEFT_AGAIN;
 }
 
 /* Returns the pace of the link by which the peer's data go, which is the relay's if the peer comes through one. */

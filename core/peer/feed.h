@@ -99,35 +99,35 @@ bool weft_feed_stands_at(const weft_feed *feed, const weft_standing *standing, u
 bool weft_feed_drops(const weft_receipts *receipts);
 
 /* Announces a feed to the peer, and makes peer->feed one of `kind`. `update` NULL: there are no parameters. */
-weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
-                                 const weft_version *target, weft_blob *attachment, const weft_update *update,
-                                 weft_feed_kind kind);
+weft_status weft_feed_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
+                               const weft_version *target, weft_blob *attachment, const weft_update *update,
+                               weft_feed_kind kind);
 /* Reports to the peer that all was sent, remembers what the peer must prove to hold, and ends the feed. */
-weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target);
+weft_status weft_feed_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target);
 
 /* ---- feed_snapshot.c */
-weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer);
+weft_status weft_feed_next_of_snapshot(weft_publisher *publisher, weft_peer *peer);
 
 /* ---- feed_bucket.c: fills the bucket of a peer's sender */
-void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
-                        uint64_t offset);
+void weft_feed_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
+                      uint64_t offset);
 /* Counts the bucket, because it is complete. */
-void weft_stream_count(weft_feed *feed, const weft_posting *posting);
+void weft_feed_count(weft_feed *feed, const weft_posting *posting);
 /* Returns the bytes of payload of the next bucket. The size is chosen when a feed begins, and again as the feed shows
  * more of the link. */
-uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes);
+uint64_t weft_feed_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes);
 /* Fills the next bucket of a chain, with units below `unit_limit`. The bucket reads the update until its receipt. */
-void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
-                        uint64_t unit_limit);
+void weft_feed_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
+                      uint64_t unit_limit);
 /* Takes a slab. Negative: the peer has its share of them, or none is free, and the peer is woken when one is. */
-int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_flights *flights);
-void weft_stream_give_slab(weft_flights *flights, int32_t slab);
+int32_t weft_feed_take_slab(const weft_peer_table *peers, weft_flights *flights);
+void weft_feed_give_slab(weft_flights *flights, int32_t slab);
 /* Returns true if some of the feed's attachment is still to be sent. */
-bool weft_stream_has_attachment(const weft_feed *stream);
+bool weft_feed_has_attachment(const weft_feed *feed);
 /* Fills the next bucket of the attachment. Errors: WEFT_AGAIN, because there is no slab. */
-weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
-                                   const weft_version *target);
+weft_status weft_feed_attach(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
+                             const weft_version *target);
 /* Returns true if the peer lacks the newest version's attachment, and was not sent it. */
-bool weft_stream_owes_attachment(const weft_newest *newest, const weft_standing *standing);
+bool weft_feed_owes_attachment(const weft_newest *newest, const weft_standing *standing);
 
 #endif

@@ -26,8 +26,8 @@ static uint32_t slab_share(const weft_peer_table *peers, const weft_slabs *slabs
     return share == 0 ? 1 : share < SLABS_PER_PEER ? share : SLABS_PER_PEER;
 }
 
-void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
-                        uint64_t offset)
+void weft_feed_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
+                      uint64_t offset)
 {
     weft_posting *posting = &peer->sender.posting;
     weft_wire_bucket *header = &posting->bucket.header;
@@ -39,7 +39,7 @@ void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_versi
     posting->slab = -1;
 }
 
-void weft_stream_count(weft_feed *feed, const weft_posting *posting)
+void weft_feed_count(weft_feed *feed, const weft_posting *posting)
 {
     const weft_wire_bucket *header = &posting->bucket.header;
     feed->buckets++;
@@ -62,7 +62,7 @@ static bool others_first(const weft_peer_table *peers, const weft_flights *fligh
     return first >= flights->slabs->free_count;
 }
 
-int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_flights *flights)
+int32_t weft_feed_take_slab(const weft_peer_table *peers, weft_flights *flights)
 {
     weft_slabs *slabs = flights->slabs;
     if (flights->slabs_used >= slab_share(peers, flights->slabs))
@@ -75,14 +75,14 @@ int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_flights *flight
     return (int32_t)slabs->free[--slabs->free_count];
 }
 
-void weft_stream_give_slab(weft_flights *flights, int32_t slab)
+void weft_feed_give_slab(weft_flights *flights, int32_t slab)
 {
     flights->slabs->free[flights->slabs->free_count++] = (uint32_t)slab;
     flights->slabs_used--;
 }
 
 /* The size is chosen when a feed begins, and again as the feed shows more of the link. */
-uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes)
+uint64_t weft_feed_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes)
 {
     if (peer->feed.buckets % SIZE_EVERY == 0) {
         weft_estimate_settle(&peer->tuning.estimate);
@@ -100,55 +100,55 @@ static bool spares_slabs(const weft_receipts *receipts, const weft_flights *flig
     return receipts->count == 0 || flights->slabs->free_count > flights->slabs->count / 2;
 }
 
-weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
-                                   const weft_version *target)
+weft_status weft_feed_attach(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
+                             const weft_version *target)
 {
-    weft_feed *stream = &peer->feed;
-    uint64_t left = stream->attachment->bytes - stream->attachment_sent;
+    weft_feed *feed = &peer->feed;
+    uint64_t left = feed->attachment->bytes - feed->attachment_sent;
     uint64_t most = peer->sender.flights.slabs->slab_bytes < peer->claim.hello.slot_payload
                         ? peer->sender.flights.slabs->slab_bytes
                         : peer->claim.hello.slot_payload;
     uint64_t bytes = left < most ? left : most;
     int32_t slab =
-        spares_slabs(&peer->receipts, &peer->sender.flights) ? weft_stream_take_slab(peers, &peer->sender.flights) : -1;
+        spares_slabs(&peer->receipts, &peer->sender.flights) ? weft_feed_take_slab(peers, &peer->sender.flights) : -1;
     if (slab < 0)
         return WEFT_AGAIN;
     uint8_t *data = weft_slab_at(peer->sender.flights.slabs, slab);
-    memcpy(data, stream->attachment->data + stream->attachment_sent, bytes);
-    weft_stream_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
+    memcpy(data, feed->attachment->data + feed->attachment_sent, bytes);
+    weft_feed_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, feed->attachment_sent);
     weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->sender.posting.chunk_bytes,
                      &peer->sender.posting.bucket);
     peer->sender.posting.slab = slab;
-    stream->attachment_sent += bytes;
-    weft_stream_count(&peer->feed, &peer->sender.posting);
+    feed->attachment_sent += bytes;
+    weft_feed_count(&peer->feed, &peer->sender.posting);
     return WEFT_OK;
 }
 
-bool weft_stream_owes_attachment(const weft_newest *newest, const weft_standing *standing)
+bool weft_feed_owes_attachment(const weft_newest *newest, const weft_standing *standing)
 {
     return newest->attachment && newest->attachment->hash != standing->sent_attachment;
 }
 
-bool weft_stream_has_attachment(const weft_feed *stream)
+bool weft_feed_has_attachment(const weft_feed *feed)
 {
-    return stream->attachment && stream->attachment_sent < stream->attachment->bytes;
+    return feed->attachment && feed->attachment_sent < feed->attachment->bytes;
 }
 
 /* The bucket reads the update until its receipt. */
-void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
-                        uint64_t unit_limit)
+void weft_feed_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
+                      uint64_t unit_limit)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *feed = &peer->feed;
     const weft_version base = weft_peer_view_version(peer->view, &update->base, update->from);
-    const weft_cursor before = stream->cursor;
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &base, &update->target, stream->frame_bytes);
-    weft_bucket_plan(&publisher->journal.arena, &stream->cursor, unit_limit,
-                     weft_stream_bucket_bytes(peer, level, weft_eager_bytes(&publisher->eager, update, level)),
+    const weft_cursor before = feed->cursor;
+    weft_feed_bucket(peer, WEFT_BUCKET_FRAMES, &base, &update->target, feed->frame_bytes);
+    weft_bucket_plan(&publisher->journal.arena, &feed->cursor, unit_limit,
+                     weft_feed_bucket_bytes(peer, level, weft_eager_bytes(&publisher->eager, update, level)),
                      peer->sender.posting.chunk_bytes, &peer->sender.posting.bucket);
     if (peer->view)
-        stream->changed +=
+        feed->changed +=
             weft_peer_view_changed(&publisher->journal.arena, before, peer->sender.posting.bucket.header.frames);
     peer->sender.posting.update = update;
     update->readers++;
-    weft_stream_count(&peer->feed, &peer->sender.posting);
+    weft_feed_count(&peer->feed, &peer->sender.posting);
 }

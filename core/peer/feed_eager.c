@@ -36,8 +36,8 @@ bool weft_eager_may(const weft_eager *eager, const weft_peer_table *peers, const
 /* A link that has nothing to carry takes less than a full bucket. */
 bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
 {
-    const weft_feed *stream = &peer->feed;
-    uint64_t there = update->chain[stream->level].bytes - stream->frame_bytes;
+    const weft_feed *feed = &peer->feed;
+    uint64_t there = update->chain[feed->level].bytes - feed->frame_bytes;
     uint64_t full = peer->info.bucket_bytes ? peer->info.bucket_bytes : peer->site.bucket_start;
     bool idle = peer->sender.flights.slots_free == peer->sender.flights.slots && peer->site.bucket == 0;
     return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);

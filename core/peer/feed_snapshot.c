@@ -73,8 +73,8 @@ weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer)
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FULL;
     begin_tiles(&publisher->newest, &peer->feed, &peer->standing);
-    return weft_stream_announce(publisher, peer, &nothing, &target, publisher->newest.attachment, NULL,
-                                WEFT_FEED_SNAPSHOT);
+    return weft_feed_announce(publisher, peer, &nothing, &target, publisher->newest.attachment, NULL,
+                              WEFT_FEED_SNAPSHOT);
 }
 
 /* Returns true if tiles are packed for this peer, because its link is slow, as measured or as limited by the site. */
@@ -169,9 +169,9 @@ static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
 {
     weft_tiles *tiles = &peer->feed.tiles;
     const weft_version nothing = {0, 0, 0};
-    const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, publisher->session->layout->bytes);
+    const uint64_t most = weft_feed_bucket_bytes(peer, WEFT_LEVEL_FULL, publisher->session->layout->bytes);
     const uint64_t slab_bytes = peer->sender.flights.slabs->slab_bytes;
-    int32_t slab = weft_stream_take_slab(publisher->peers, &peer->sender.flights);
+    int32_t slab = weft_feed_take_slab(publisher->peers, &peer->sender.flights);
     if (slab < 0)
         return WEFT_AGAIN;
     slab_fill fill = {.data = weft_slab_at(peer->sender.flights.slabs, slab),
@@ -179,14 +179,14 @@ static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
     XXH3_64bits_reset(&fill.checks);
     weft_status status = fill_slab(publisher, peer, &fill);
     if (status != WEFT_OK) {
-        weft_stream_give_slab(&peer->sender.flights, slab);
+        weft_feed_give_slab(&peer->sender.flights, slab);
         return status;
     }
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version, peer->feed.frame_bytes);
+    weft_feed_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version, peer->feed.frame_bytes);
     weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks),
                      peer->sender.posting.chunk_bytes, &peer->sender.posting.bucket);
     peer->sender.posting.slab = slab;
-    weft_stream_count(&peer->feed, &peer->sender.posting);
+    weft_feed_count(&peer->feed, &peer->sender.posting);
     tiles->order = publisher->newest.order;
     tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
     return WEFT_OK;
@@ -250,69 +250,69 @@ static void ask(weft_bridge *bridge, weft_feed *feed, const weft_standing *stand
 }
 
 /* Takes the catch-up that was made as the feed's update. */
-static void take(weft_feed *stream)
+static void take(weft_feed *feed)
 {
-    weft_update *update = &stream->made->update;
-    stream->update = update;
-    stream->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
-    stream->tiles.end = stream->made->catch_up.end;
-    stream->tiles.credit += update->chain[WEFT_LEVEL_FAST].bytes;
-    stream->tiles.failures = stream->tiles.failed_blocks = 0;
-    stream->made = NULL;
+    weft_update *update = &feed->made->update;
+    feed->update = update;
+    feed->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
+    feed->tiles.end = feed->made->catch_up.end;
+    feed->tiles.credit += update->chain[WEFT_LEVEL_FAST].bytes;
+    feed->tiles.failures = feed->tiles.failed_blocks = 0;
+    feed->made = NULL;
     update->readers++;
 }
 
 /* Notes that all of the catch-up was sent. */
-static void caught_up(const weft_layout *layout, weft_feed *stream)
+static void caught_up(const weft_layout *layout, weft_feed *feed)
 {
-    weft_tiles *tiles = &stream->tiles;
+    weft_tiles *tiles = &feed->tiles;
     bool whole = tiles->end == layout->unit_count;
-    tiles->caught = stream->update->order;
+    tiles->caught = feed->update->order;
     tiles->caught_unit = whole ? 0 : tiles->end;
     tiles->from = whole ? tiles->caught : tiles->from;
-    stream->update->readers--;
-    stream->update = NULL;
+    feed->update->readers--;
+    feed->update = NULL;
 }
 
 /* Notes that the catch-up came to nothing. Another is asked for when other merges have left some room, or at once if
  * they have none. */
-static void failed(weft_bridge *bridge, weft_feed *stream)
+static void failed(weft_bridge *bridge, weft_feed *feed)
 {
-    stream->made = NULL;
+    feed->made = NULL;
     while (weft_bridge_yield(bridge)) {
     }
-    stream->tiles.failed_blocks = bridge->blocks;
-    stream->tiles.failures += stream->tiles.failed_blocks == 0;
+    feed->tiles.failed_blocks = bridge->blocks;
+    feed->tiles.failures += feed->tiles.failed_blocks == 0;
 }
 
 /* Brings the tiles sent so far on to the newest version if that must be. The feed has an update to send then. */
 static void catch_up(weft_publisher *publisher, weft_peer *peer)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *feed = &peer->feed;
     const uint64_t largest = weft_staging_largest(publisher->session->layout);
     bool takes = largest <= peer->claim.hello.staging_bytes;
     char small[128], size[WEFT_SIZE_PRINTED];
     uint64_t blocks;
-    if (!stream->made && stream->tiles.from == publisher->newest.order)
+    if (!feed->made && feed->tiles.from == publisher->newest.order)
         return;
-    if (!stream->made && (!takes || !kept(&publisher->journal, &publisher->newest, &stream->tiles, &blocks))) {
+    if (!feed->made && (!takes || !kept(&publisher->journal, &publisher->newest, &feed->tiles, &blocks))) {
         snprintf(small, sizeof small, "its staging takes no update, and one was published; raise it to at least %s",
                  weft_size_print(largest, size));
         start_over(&publisher->newest, peer,
                    takes ? "the journal does not keep what was published since; raise [trainer] journal" : small);
         return;
     }
-    if (!stream->made && stream->tiles.failures > FAILURES_MOST)
+    if (!feed->made && feed->tiles.failures > FAILURES_MOST)
         start_over(&publisher->newest, peer, "what was published since cannot be merged; raise [trainer] journal");
-    else if (!stream->made && catches_up(publisher, &stream->tiles, blocks))
+    else if (!feed->made && catches_up(publisher, &feed->tiles, blocks))
         ask(&publisher->bridge, &peer->feed, &peer->standing);
-    if (!stream->made)
+    if (!feed->made)
         return;
-    bool ours = stream->made->turn == stream->made_turn;
-    if (ours && stream->made->state == WEFT_BRIDGED_READY)
-        take(stream);
-    else if (!ours || stream->made->state == WEFT_BRIDGED_FAILED)
-        failed(&publisher->bridge, stream);
+    bool ours = feed->made->turn == feed->made_turn;
+    if (ours && feed->made->state == WEFT_BRIDGED_READY)
+        take(feed);
+    else if (!ours || feed->made->state == WEFT_BRIDGED_FAILED)
+        failed(&publisher->bridge, feed);
 }
 
 /* Ends the snapshot as the version up to which all tiles were brought. What was published after that comes as
@@ -326,11 +326,11 @@ static weft_status end_snapshot(weft_publisher *publisher, weft_peer *peer)
     weft_wish_overtake(&peer->wish, &target);
     peer->feed.order = peer->standing.sent_order = order;
     /* bits whose attachment is still to come get their label with it, as after a welcome */
-    if (weft_stream_owes_attachment(&publisher->newest, &peer->standing)) {
+    if (weft_feed_owes_attachment(&publisher->newest, &peer->standing)) {
         target.run = target.number = 0;
         weft_wish_renew(&peer->wish, publisher->newest.version.number);
     }
-    weft_status status = weft_stream_finish(publisher->peers, peer, &target);
+    weft_status status = weft_feed_finish(publisher->peers, peer, &target);
     return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
@@ -344,36 +344,36 @@ static bool complete(weft_publisher *publisher, const weft_tiles *tiles)
 /* Returns true if the peer takes more frames of the catch-up, and sets the unit that ends those in a row. */
 static bool has_frames(weft_publisher *publisher, weft_peer *peer, uint64_t *end)
 {
-    weft_feed *stream = &peer->feed;
-    *end = weft_peer_view_seek(peer->view, &publisher->journal.arena, &stream->cursor, stream->tiles.end);
-    return !weft_cursor_done(&publisher->journal.arena, &stream->cursor, stream->tiles.end);
+    weft_feed *feed = &peer->feed;
+    *end = weft_peer_view_seek(peer->view, &publisher->journal.arena, &feed->cursor, feed->tiles.end);
+    return !weft_cursor_done(&publisher->journal.arena, &feed->cursor, feed->tiles.end);
 }
 
 /* Tiles go whenever there is no catch-up to be sent, also while one is being made. A catch-up is exact for each unit,
  * whatever version its tile was read from. It is made of the updates published after that tile was sent. */
-weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer)
+weft_status weft_feed_next_of_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *feed = &peer->feed;
     const weft_version nothing = {0, 0, 0};
     uint64_t end;
-    if (weft_stream_has_attachment(stream))
-        return weft_stream_attachment(publisher->peers, peer, &nothing, &publisher->newest.version);
+    if (weft_feed_has_attachment(feed))
+        return weft_feed_attach(publisher->peers, peer, &nothing, &publisher->newest.version);
     if (weft_peer_view_layout(peer->view, peer->session)->unit_count == 0)
-        stream->tiles.unit = peer->session->layout->unit_count; /* no tile will be read that would say so */
+        feed->tiles.unit = peer->session->layout->unit_count; /* no tile will be read that would say so */
     for (;;) {
-        if (stream->update && has_frames(publisher, peer, &end)) {
-            weft_stream_frames(publisher, peer, stream->update, WEFT_LEVEL_FAST, end);
+        if (feed->update && has_frames(publisher, peer, &end)) {
+            weft_feed_frames(publisher, peer, feed->update, WEFT_LEVEL_FAST, end);
             return WEFT_OK;
         }
-        if (stream->update)
-            caught_up(publisher->session->layout, stream);
-        if (complete(publisher, &stream->tiles))
+        if (feed->update)
+            caught_up(publisher->session->layout, feed);
+        if (complete(publisher, &feed->tiles))
             return end_snapshot(publisher, peer);
         catch_up(publisher, peer);
-        if (!stream->update)
+        if (!feed->update)
             break;
     }
-    bool tiles = stream->tiles.unit < publisher->session->layout->unit_count;
+    bool tiles = feed->tiles.unit < publisher->session->layout->unit_count;
     if (tiles && publisher->shadow.lost)
         return weft_feed_no_snapshot(&peer->claim);
     return tiles && !publisher->shadow.busy ? next_full(publisher, peer) : WEFT_AGAIN;

@@ -7,7 +7,7 @@
 static weft_status reached(weft_publisher *publisher, weft_peer *peer, bool idle)
 {
     if (!idle && peer->standing.sent_order == publisher->newest.order &&
-        weft_stream_owes_attachment(&publisher->newest, &peer->standing))
+        weft_feed_owes_attachment(&publisher->newest, &peer->standing))
         return WEFT_AGAIN;
     peer->wish.open = false;
     return peer->standing.sent_order == publisher->newest.order ? weft_feed_attachment(publisher, peer, idle)

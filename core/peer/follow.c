@@ -151,12 +151,12 @@ void weft_follow_wake(const weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 /* Begins one follower: sends it the same header, and nothing after that. */
 static weft_status begin(weft_peer *peer, const weft_feed *sent, const weft_out *header)
 {
-    weft_feed *stream = &peer->feed;
-    memset(stream, 0, sizeof *stream);
-    stream->kind = WEFT_FEED_FOLLOWING;
-    stream->order = sent->order;
-    stream->level = peer->tuning.level = sent->level;
-    stream->begun_ns = sent->begun_ns;
+    weft_feed *feed = &peer->feed;
+    memset(feed, 0, sizeof *feed);
+    feed->kind = WEFT_FEED_FOLLOWING;
+    feed->order = sent->order;
+    feed->level = peer->tuning.level = sent->level;
+    feed->begun_ns = sent->begun_ns;
     peer->standing.sent_order = sent->order;
     if (sent->attachment)
         peer->standing.sent_attachment = sent->attachment->hash;

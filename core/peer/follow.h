@@ -30,7 +30,7 @@ bool weft_follow_gathers(const weft_publisher *publisher, const weft_peer *relay
 bool weft_follow_wanted(weft_peer_table *peers, const weft_peer *peer);
 /* Adds the time until which a relay and the peers behind it wait for each other's wishes. */
 void weft_follow_wake(const weft_peer *peer, uint64_t now_ns, weft_waits *waits);
-/* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its
+/* Before `relay` is sent the `header` of an update that goes as the feed `sent`: sends that header to those of its
  * peers that take the same update, and tells the relay who they are. The relay's standing is still as before. */
 weft_status weft_follow_begin(weft_publisher *publisher, weft_peer *relay, const weft_feed *sent,
                               const weft_update *update, const weft_out *header);

@@ -131,7 +131,7 @@ static void settle_standing(weft_publisher *publisher, weft_peer *peer, const we
         standing->sent_order = order;
         standing->sent_attachment = hello->staged_attachment;
     }
-    if (standing->sent_order == publisher->newest.order && weft_stream_owes_attachment(&publisher->newest, standing))
+    if (standing->sent_order == publisher->newest.order && weft_feed_owes_attachment(&publisher->newest, standing))
         weft_wish_renew(&peer->wish, publisher->newest.version.number); /* its engine may think that it has all */
     standing->single_until = 0;
     standing->joined_order = publisher->newest.order;

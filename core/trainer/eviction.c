@@ -4,8 +4,8 @@
 
 static bool reads(const weft_peer *peer, const weft_update *update)
 {
-    const weft_feed *stream = &peer->feed;
-    bool found = stream->update == update;
+    const weft_feed *feed = &peer->feed;
+    bool found = feed->update == update;
     for (uint32_t slot = 0; slot < peer->sender.flights.slots; slot++)
         found = found || (peer->sender.flights.list[slot].used && peer->sender.flights.list[slot].update == update);
     return found || (peer->sender.posting.busy && peer->sender.posting.update == update);

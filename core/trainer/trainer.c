@@ -87,7 +87,7 @@ static weft_status open_peer(weft_peer *peer, weft_session *session, weft_outlet
     peer->sender.hello = &peer->claim.hello;
     peer->sender.site = &peer->site;
     peer->sender.held = &peer->standing.held;
-    peer->sender.flights.give = weft_stream_give_slab;
+    peer->sender.flights.give = weft_feed_give_slab;
     weft_log_limit_open(&peer->claim.limit, &session->sink, PEER_LINES);
     return weft_control_open(&peer->connection.control);
 }

@@ -69,7 +69,7 @@ static void what_a_follower_owes(void **state)
     b->sender.flights.sequence = 40;
     assert_int_equal(weft_feed_begin(publisher, a, newest()), WEFT_OK);
     assert_int_equal(c->feed.kind, WEFT_FEED_FOLLOWING); /* at whatever distance */
-    assert_int_equal(weft_stream_finish(&trainer->peers, a, &newest()->target), WEFT_OK);
+    assert_int_equal(weft_feed_finish(&trainer->peers, a, &newest()->target), WEFT_OK);
     assert_int_equal(b->receipts.count, 1);
     assert_int_equal(c->receipts.count, 1);
     assert_int_equal(b->receipts.expected[0].end, 40);

@@ -123,7 +123,7 @@ static void snapshots(void **state)
     assert_int_equal(weft_feed_next(publisher, a), WEFT_AGAIN);
     publisher->shadow.busy = false;
     assert_int_equal(weft_feed_next(publisher, a), WEFT_OK);
-    weft_stream_give_slab(&a->sender.flights, a->sender.posting.slab);
+    weft_feed_give_slab(&a->sender.flights, a->sender.posting.slab);
     weft_feed_end(&a->feed);
     publisher->shadow.lost = true;
     assert_int_equal(weft_feed_offer(&publisher->newest, &publisher->shadow, a), WEFT_E_REFUSED);
@@ -162,7 +162,7 @@ static void what_is_packed(void **state)
         whole = whole ? whole : mean;
         if ((mean < whole / 2) != rows[i].packed)
             fail_msg("row %zu: %llu of %llu bytes", i, (unsigned long long)mean, (unsigned long long)whole);
-        weft_stream_give_slab(&a->sender.flights, a->sender.posting.slab);
+        weft_feed_give_slab(&a->sender.flights, a->sender.posting.slab);
         weft_feed_end(&a->feed);
     }
 }
@@ -179,21 +179,21 @@ static void slabs(void **state)
     a->feed.kind = b->feed.kind = WEFT_FEED_SNAPSHOT;
     const uint32_t share = all / 2 < 4 ? all / 2 : 4;
     for (uint32_t i = 0; i < share; i++)
-        assert_int_not_equal(weft_stream_take_slab(&trainer->peers, &a->sender.flights), -1);
-    assert_int_equal(weft_stream_take_slab(&trainer->peers, &a->sender.flights), -1);
+        assert_int_not_equal(weft_feed_take_slab(&trainer->peers, &a->sender.flights), -1);
+    assert_int_equal(weft_feed_take_slab(&trainer->peers, &a->sender.flights), -1);
     a->sender.flights.slabs_used = 0;
     pool->free_count = 1;
     b->sender.flights.starved = true;
     b->sender.flights.slab_turn = a->sender.flights.slab_turn - 1;
-    assert_int_equal(weft_stream_take_slab(&trainer->peers, &a->sender.flights), -1);
+    assert_int_equal(weft_feed_take_slab(&trainer->peers, &a->sender.flights), -1);
     assert_true(a->sender.flights.starved);
     const int fd = b->connection.control.fd;
     b->connection.control.fd = -1;
-    assert_int_not_equal(weft_stream_take_slab(&trainer->peers, &a->sender.flights), -1);
+    assert_int_not_equal(weft_feed_take_slab(&trainer->peers, &a->sender.flights), -1);
     b->connection.control.fd = fd;
     pool->free_count = 1;
     b->sender.flights.slab_turn = a->sender.flights.slab_turn + 1;
-    assert_int_not_equal(weft_stream_take_slab(&trainer->peers, &a->sender.flights), -1);
+    assert_int_not_equal(weft_feed_take_slab(&trainer->peers, &a->sender.flights), -1);
     b->sender.flights.starved = false;
     /* an attachment after an update that is not held yet leaves half of them */
     a->feed.attachment = weft_blob_hold(publisher->newest.attachment);
@@ -202,7 +202,7 @@ static void slabs(void **state)
     for (uint32_t spared = 0; spared < 2; spared++) {
         pool->free_count = all / 2 + spared;
         const weft_version *version = &publisher->newest.version;
-        assert_int_equal(weft_stream_attachment(&trainer->peers, a, version, version), spared ? WEFT_OK : WEFT_AGAIN);
+        assert_int_equal(weft_feed_attach(&trainer->peers, a, version, version), spared ? WEFT_OK : WEFT_AGAIN);
     }
     weft_feed_end(&a->feed);
     b->feed.kind = WEFT_FEED_NONE;

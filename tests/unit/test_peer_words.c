@@ -343,7 +343,7 @@ static void who_is_lost(void **state)
     a->receipts.count = c->receipts.count = 1;
     a->sender.flights.list[0] = (weft_flight){.used = true, .writes = 1, .update = newest()};
     newest()->readers = 1;
-    a->sender.flights.list[0].slab = weft_stream_take_slab(&trainer->peers, &a->sender.flights);
+    a->sender.flights.list[0].slab = weft_feed_take_slab(&trainer->peers, &a->sender.flights);
     weft_peer_lose(&trainer->peers, a, WEFT_E_PEER_LOST, "a test");
     assert_false(a->connection.greeted || b->connection.greeted || c->connection.greeted);
     assert_int_equal(a->receipts.count + c->receipts.count, 0);
