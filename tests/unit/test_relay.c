@@ -532,38 +532,7 @@ static void who_is_behind_makes_room(void **state)
     assert_int_equal(notice.status, WEFT_E_BUDGET);
 }
 
-/* ---- receipts */
-
-/* A receipt grants the bucket that is on its way to that slot, whole, once. */
-static void receipts_for_nothing(void **state)
-{
-    static const struct {
-        uint32_t slot, sequence_off;
-        bool posting, used, receipted, taken;
-    } rows[] = {
-        {1, 0, false, true, false, true},
-        {1, 1, false, true, false, false},
-        {1, 0, true, true, false, false},
-        {1, 0, false, false, false, false},
-        {1, 0, false, true, true, false},
-        {SLOTS, 0, false, true, false, false},
-        {WEFT_CHILD_SLOTS, 0, false, true, false, false},
-    };
-    world *w = *state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const weft_wire_receipt receipt = {.sequence = 40 + rows[i].sequence_off, .slot = rows[i].slot};
-        weft_child *child = &w->child;
-        w->blocks[0].readers = 1;
-        child->sender.posting.busy = rows[i].posting;
-        child->sender.posting.slot = 1;
-        for (uint32_t slot = 1; slot < WEFT_CHILD_SLOTS; slot++)
-            child->sender.flights.list[slot] = (weft_flight){
-                .used = rows[i].used, .receipted = rows[i].receipted, .sequence = 40, .writes = slot == 2};
-        if ((weft_child_receipt(child, &receipt) == WEFT_OK) != rows[i].taken)
-            fail_msg("row %zu", i);
-        assert_int_equal(w->blocks[0].readers, !rows[i].taken);
-    }
-}
+/* ---- what is under way */
 
 /* A block is not free while the provider still reads from there, though the child has taken what came. */
 static void a_block_that_is_read(void **state)
@@ -817,7 +786,6 @@ int main(void)
         TEST(damage_is_not_passed_on),
         TEST(who_follows_gets_it),
         TEST(who_is_behind_makes_room),
-        TEST(receipts_for_nothing),
         TEST(a_block_that_is_read),
         TEST(bounds_of_a_child),
         TEST(messages_before_welcome),
