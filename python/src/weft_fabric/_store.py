@@ -111,11 +111,11 @@ class Store:
     def apply(self, named: Named | _binding.Blocks, which: Which, *, layout: Layout | None = None, threads: int = 0,
               progress: Progress | None = None) -> Moved:  # fmt: skip
         """Moves weights to a version, in place, by the files that take the fewest bytes. Weights of the store go forward
-        or back by updates; all others are overwritten from an anchor. Each file is proved before a weight changes.
+        or back by updates; all others are overwritten from an anchor. All files are proved before a weight changes, so
+        the weights are what they were after an error.
 
         weft.Blocks are the weights of one process of many, of a store that trainers with cuts or of several sources
-        wrote; `layout` is then the whole model's, which is the store's if it is left out. After an error these weights
-        are what they were."""
+        wrote; `layout` is then the whole model's, which is the store's if it is left out."""
         blocks = isinstance(named, _binding.Blocks)
         given = named if isinstance(named, _binding.Blocks) else mapping_of(named)
         if layout is None:
