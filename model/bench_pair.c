@@ -138,8 +138,7 @@ weft_status weft_bench_pair_compare(weft_bench_pair *pair)
 
 static void image_close(const weft_bench_pair *pair, uint8_t *image, weft_piece *pieces)
 {
-    if (image)
-        weft_mem_unmap(image, pair->bytes + 64);
+    weft_mem_unmap(image, pair->bytes + 64);
     weft_mem_give(pieces);
 }
 
@@ -165,8 +164,7 @@ weft_status weft_bench_bytes_open(weft_bench_bytes *bytes, uint64_t capacity)
 
 void weft_bench_bytes_close(weft_bench_bytes *bytes)
 {
-    if (bytes->data)
-        weft_mem_unmap(bytes->data, bytes->capacity);
+    weft_mem_unmap(bytes->data, bytes->capacity);
     *bytes = (weft_bench_bytes){0};
 }
 

@@ -309,8 +309,7 @@ void weft_model_close(weft_model *model)
         munmap(model->memory, model->memory_bytes);
     else if (model->memory)
         weft_mem_unmap(model->memory, model->memory_bytes);
-    if (model->moved)
-        weft_mem_unmap(model->moved, model->moved_bytes);
+    weft_mem_unmap(model->moved, model->moved_bytes);
     weft_mem_give(model->files);
     weft_mem_give(model->header);
     weft_mem_give(model->pieces);

@@ -19,9 +19,15 @@ struct weft_lane_place {
     bool made;
 };
 
+static weft_mem_list memory_of(weft_lanes *lanes, uint32_t count)
+{
+    return (weft_mem_list){
+        {WEFT_MEM_TAKEN(lanes->lanes, count), WEFT_MEM_TAKEN(lanes->turned, count * WEFT_LANE_AHEAD)}};
+}
+
 uint64_t weft_lanes_need(uint32_t count)
 {
-    return count * (sizeof(struct weft_lane) + WEFT_LANE_AHEAD * sizeof(struct weft_lane_place));
+    return weft_mem_list_bytes(memory_of(&(weft_lanes){0}, count));
 }
 
 weft_status weft_lanes_open(weft_lanes *lanes, uint32_t count)
@@ -34,12 +40,10 @@ weft_status weft_lanes_open(weft_lanes *lanes, uint32_t count)
     pthread_cond_init(&lanes->moved, NULL);
     lanes->count = count;
     lanes->places = count * WEFT_LANE_AHEAD;
-    lanes->lanes = weft_mem_take(count, sizeof *lanes->lanes);
-    lanes->turned = weft_mem_take(lanes->places, sizeof *lanes->turned);
-    if (lanes->lanes && lanes->turned)
-        return WEFT_OK;
-    weft_lanes_close(lanes);
-    return weft_fail(WEFT_E_MEMORY, "no memory for %u lanes", count);
+    status = weft_mem_list_take(memory_of(lanes, count), "for %u lanes", count);
+    if (status != WEFT_OK)
+        weft_lanes_close(lanes);
+    return status;
 }
 
 void weft_lanes_close(weft_lanes *lanes)
@@ -47,8 +51,7 @@ void weft_lanes_close(weft_lanes *lanes)
     if (lanes->places == 0)
         return;
     weft_team_close(&lanes->team);
-    weft_mem_give(lanes->turned);
-    weft_mem_give(lanes->lanes);
+    weft_mem_list_give(memory_of(lanes, lanes->count));
     pthread_cond_destroy(&lanes->moved);
     pthread_mutex_destroy(&lanes->lock);
     memset(lanes, 0, sizeof *lanes);

@@ -1,11 +1,15 @@
 /* mem.c - the only calls of malloc and mmap, counted. */
 #include "base/mem.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/status.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
@@ -113,4 +117,52 @@ void weft_mem_unmap(void *memory, uint64_t bytes)
         return;
     atomic_fetch_sub_explicit(&blocks, 1, memory_order_relaxed);
     (void)munmap(memory, page_bytes(bytes));
+}
+
+/* ---- lists */
+
+static bool block_take(const weft_mem_block *block)
+{
+    uint64_t bytes;
+    const bool known = !__builtin_mul_overflow(block->count, block->bytes, &bytes);
+    void *memory = !known || bytes == 0 ? NULL : block->pages ? weft_mem_map(bytes) : weft_mem_take(1, bytes);
+    memcpy(block->at, &memory, sizeof memory);
+    return memory || (known && bytes == 0);
+}
+
+weft_status weft_mem_list_take(weft_mem_list list, const char *format, ...)
+{
+    char text[256];
+    va_list values;
+    bool all = true;
+    for (const weft_mem_block *block = list.blocks; block->at; block++)
+        all = block_take(block) && all;
+    if (all)
+        return WEFT_OK;
+    weft_mem_list_give(list);
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    return weft_fail(WEFT_E_MEMORY, "no memory: %llu bytes %s", (unsigned long long)weft_mem_list_bytes(list), text);
+}
+
+void weft_mem_list_give(weft_mem_list list)
+{
+    for (const weft_mem_block *block = list.blocks; block->at; block++) {
+        void *memory, *none = NULL;
+        memcpy(&memory, block->at, sizeof memory);
+        memcpy(block->at, &none, sizeof none);
+        if (block->pages)
+            weft_mem_unmap(memory, block->count * block->bytes);
+        else
+            weft_mem_give(memory);
+    }
+}
+
+uint64_t weft_mem_list_bytes(weft_mem_list list)
+{
+    uint64_t bytes = 0;
+    for (const weft_mem_block *block = list.blocks; block->at; block++)
+        bytes += block->count * block->bytes;
+    return bytes;
 }

@@ -5,7 +5,10 @@
 #ifndef WEFT_CORE_MEM_H
 #define WEFT_CORE_MEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "weft.h"
 
 /* Takes zeroed memory for `count` objects of `bytes` each. NULL if memory is out or the product overflows. */
 void *weft_mem_take(uint64_t count, uint64_t bytes);
@@ -21,6 +24,35 @@ void weft_mem_unmap(void *memory, uint64_t bytes);
 /* Has the kernel back the whole pages of mapped memory now instead of at first use, and keeps their content. A kernel
  * before 5.14 cannot, and nothing changes. Any thread, also while others use the memory. */
 void weft_mem_prefault(void *memory, uint64_t bytes);
+
+/* One block of an object's memory. */
+typedef struct weft_mem_block {
+    void *at; /* of the object's pointer to the block */
+    uint64_t count, bytes;
+    bool pages; /* by weft_mem_map, else by weft_mem_take */
+} weft_mem_block;
+
+#define WEFT_MEM_TAKEN(pointer, count)                                                                                 \
+    {                                                                                                                  \
+        &(pointer), (count), sizeof *(pointer), false                                                                  \
+    }
+#define WEFT_MEM_PAGES(pointer, count)                                                                                 \
+    {                                                                                                                  \
+        &(pointer), (count), sizeof *(pointer), true                                                                   \
+    }
+
+/* All blocks that an object takes at open, which a function of the object's file lists once: to be taken, given back,
+ * and added up before any is taken. The last block is empty. */
+typedef struct weft_mem_list {
+    weft_mem_block blocks[8];
+} weft_mem_list;
+
+/* Takes all blocks or none. The pointer to a block of no bytes becomes NULL. `format` says whose they are: "for %u
+ * slots". Errors: WEFT_E_MEMORY. */
+__attribute__((format(printf, 2, 3))) weft_status weft_mem_list_take(weft_mem_list list, const char *format, ...);
+/* Gives back what was taken, and sets the pointers to NULL. */
+void weft_mem_list_give(weft_mem_list list);
+uint64_t weft_mem_list_bytes(weft_mem_list list);
 
 /* Counts the blocks that this process took so far, of both kinds. */
 uint64_t weft_mem_allocations(void);

@@ -122,19 +122,19 @@ static void join(const weft_unit *unit, word_turn turn, const uint8_t *const pla
 
 /* ---- packing */
 
-uint64_t weft_packer_need(void)
+weft_mem_list weft_packer_memory(weft_packer *packer)
 {
-    return ZSTD_estimateCCtxSize(ZSTD_LEVEL) + UNIT_BYTES_MAX;
+    const uint64_t context = ZSTD_estimateCCtxSize(ZSTD_LEVEL);
+    return (weft_mem_list){{{&packer->memory, 1, context, false}, WEFT_MEM_PAGES(packer->split, UNIT_BYTES_MAX)}};
 }
 
 weft_status weft_packer_open(weft_packer *packer)
 {
-    size_t bytes = ZSTD_estimateCCtxSize(ZSTD_LEVEL);
-    *packer = (weft_packer){
-        .bytes = weft_packer_need(), .memory = weft_mem_take(1, bytes), .split = weft_mem_map(UNIT_BYTES_MAX)};
-    if (!packer->memory || !packer->split)
-        return weft_fail(WEFT_E_MEMORY, "no memory to pack snapshots: %llu bytes", (unsigned long long)packer->bytes);
-    ZSTD_CCtx *context = ZSTD_initStaticCCtx(packer->memory, bytes);
+    *packer = (weft_packer){0};
+    weft_status status = weft_mem_list_take(weft_packer_memory(packer), "to pack snapshots");
+    if (status != WEFT_OK)
+        return status;
+    ZSTD_CCtx *context = ZSTD_initStaticCCtx(packer->memory, ZSTD_estimateCCtxSize(ZSTD_LEVEL));
     packer->context = context;
     if (!context || ZSTD_isError(ZSTD_CCtx_reset(context, ZSTD_reset_parameters)) || /* static ones have no defaults */
         ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, ZSTD_LEVEL)) ||
@@ -145,9 +145,7 @@ weft_status weft_packer_open(weft_packer *packer)
 
 void weft_packer_close(weft_packer *packer)
 {
-    if (packer->split)
-        weft_mem_unmap(packer->split, UNIT_BYTES_MAX);
-    weft_mem_give(packer->memory);
+    weft_mem_list_give(weft_packer_memory(packer));
     *packer = (weft_packer){0};
 }
 
@@ -236,33 +234,30 @@ uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *f
 
 /* ---- unpacking */
 
+static weft_mem_list unpacker_memory(weft_unpacker *unpacker)
+{
+    return (weft_mem_list){{{&unpacker->memory, 1, ZSTD_estimateDCtxSize(), false},
+                            WEFT_MEM_PAGES(unpacker->split, UNIT_BYTES_MAX),
+                            WEFT_MEM_PAGES(unpacker->dense, UNIT_BYTES_MAX)}};
+}
+
 uint64_t weft_unpacker_need(void)
 {
-    return ZSTD_estimateDCtxSize() + 2 * UNIT_BYTES_MAX;
+    return weft_mem_list_bytes(unpacker_memory(&(weft_unpacker){0}));
 }
 
 weft_status weft_unpacker_open(weft_unpacker *unpacker)
 {
-    size_t bytes = ZSTD_estimateDCtxSize();
-    *unpacker = (weft_unpacker){.bytes = weft_unpacker_need(),
-                                .memory = weft_mem_take(1, bytes),
-                                .split = weft_mem_map(UNIT_BYTES_MAX),
-                                .dense = weft_mem_map(UNIT_BYTES_MAX)};
-    if (unpacker->memory)
-        unpacker->context = ZSTD_initStaticDCtx(unpacker->memory, bytes);
-    return unpacker->context && unpacker->split && unpacker->dense
-               ? WEFT_OK
-               : weft_fail(WEFT_E_MEMORY, "no memory to unpack snapshots: %llu bytes",
-                           (unsigned long long)unpacker->bytes);
+    *unpacker = (weft_unpacker){.bytes = weft_unpacker_need()};
+    weft_status status = weft_mem_list_take(unpacker_memory(unpacker), "to unpack snapshots");
+    if (status == WEFT_OK)
+        unpacker->context = ZSTD_initStaticDCtx(unpacker->memory, ZSTD_estimateDCtxSize());
+    return status;
 }
 
 void weft_unpacker_close(weft_unpacker *unpacker)
 {
-    if (unpacker->dense)
-        weft_mem_unmap(unpacker->dense, UNIT_BYTES_MAX);
-    if (unpacker->split)
-        weft_mem_unmap(unpacker->split, UNIT_BYTES_MAX);
-    weft_mem_give(unpacker->memory);
+    weft_mem_list_give(unpacker_memory(unpacker));
     *unpacker = (weft_unpacker){0};
 }
 

@@ -10,6 +10,7 @@
 #ifndef WEFT_CORE_CODEC_PLANES_H
 #define WEFT_CORE_CODEC_PLANES_H
 
+#include "base/mem.h"
 #include "codec/frame.h"
 
 typedef struct weft_packer {
@@ -30,7 +31,7 @@ typedef struct weft_unpacker {
 /* Errors: WEFT_E_MEMORY, WEFT_E_MISSING (this host's zstd lacks what is needed). */
 weft_status weft_packer_open(weft_packer *packer);
 void weft_packer_close(weft_packer *packer);
-uint64_t weft_packer_need(void); /* bytes that it takes */
+weft_mem_list weft_packer_memory(weft_packer *packer);
 
 /* Errors: WEFT_E_MEMORY. */
 weft_status weft_unpacker_open(weft_unpacker *unpacker);

@@ -27,14 +27,30 @@ static uint64_t room_bytes(const weft_layout *layout)
     return (units ? units : 1) * (layout->largest_frame ? layout->largest_frame : 1);
 }
 
+static weft_mem_list memory_of(weft_encoder *encoder, uint32_t lanes)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(encoder->own, lanes),
+                            WEFT_MEM_TAKEN(encoder->frames, lanes * WEFT_LANE_AHEAD),
+                            WEFT_MEM_TAKEN(encoder->windows, lanes),
+                            WEFT_MEM_TAKEN(encoder->surveys, lanes)}}; /* pages never touched cost nothing */
+}
+
+static weft_mem_list sinks_of(weft_encode_lane *lane, const weft_layout *layout)
+{
+    weft_mem_list list = {0};
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        lane->sinks[level].capacity = room_bytes(layout);
+        list.blocks[level] = (weft_mem_block)WEFT_MEM_PAGES(lane->sinks[level].data, room_bytes(layout));
+    }
+    return list;
+}
+
 uint64_t weft_encoder_need(const weft_layout *layout, uint32_t workers, uint32_t depth)
 {
-    const uint64_t places = depth < WEFT_ENCODE_PLACES ? depth : WEFT_ENCODE_PLACES;
-    const uint64_t batch = depth > 1 ? 2 * places * WEFT_LEVEL_COUNT * layout->largest_frame : 0;
-    workers = depth > 1 ? 1 : workers;
-    return workers * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_lane) + sizeof(weft_survey) +
-                      WEFT_LANE_AHEAD * sizeof(weft_encode_frames)) +
-           weft_lanes_need(workers) + batch;
+    const uint32_t lanes = depth > 1 ? 1 : workers;
+    return lanes * weft_mem_list_bytes(sinks_of(&(weft_encode_lane){0}, layout)) +
+           weft_mem_list_bytes(memory_of(&(weft_encoder){0}, lanes)) + weft_lanes_need(lanes) +
+           (depth > 1 ? weft_encode_batch_need(layout, depth) : 0);
 }
 
 /* ---- open */
@@ -42,33 +58,24 @@ uint64_t weft_encoder_need(const weft_layout *layout, uint32_t workers, uint32_t
 static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
 {
     weft_encode_lane *lane = &encoder->own[number];
-    bool got = true;
     if (!lane->device) {
         weft_status status = encoder->backend->open(options, &lane->device);
         if (status != WEFT_OK)
             return status;
         lane->owned = true;
     }
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        lane->sinks[level] = (weft_frame_sink){.data = weft_mem_map(room_bytes(encoder->layout)),
-                                               .capacity = room_bytes(encoder->layout)};
-        got = got && lane->sinks[level].data;
-    }
-    if (!got)
-        return weft_fail(WEFT_E_MEMORY,
-                         "no memory for the frames of one run of units: %llu bytes for each of %u threads; fewer "
-                         "([trainer] threads) take less",
-                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->lanes.count);
-    return weft_pipeline_open(&encoder->windows[number], encoder->backend, lane->device);
+    weft_status status = weft_mem_list_take(
+        sinks_of(lane, encoder->layout),
+        "for each of %u threads, for the frames of one run of units; fewer ([trainer] threads) take less",
+        encoder->lanes.count);
+    return status == WEFT_OK ? weft_pipeline_open(&encoder->windows[number], encoder->backend, lane->device) : status;
 }
 
 static void lane_close(weft_encoder *encoder, uint32_t number)
 {
     weft_encode_lane *lane = &encoder->own[number];
     weft_pipeline_close(&encoder->windows[number]);
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (lane->sinks[level].data)
-            weft_mem_unmap(lane->sinks[level].data, lane->sinks[level].capacity);
+    weft_mem_list_give(sinks_of(lane, encoder->layout));
     if (lane->owned)
         encoder->backend->close(lane->device);
 }
@@ -83,12 +90,7 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
     weft_status status = weft_lanes_open(&encoder->lanes, workers);
     if (status != WEFT_OK)
         return status;
-    encoder->own = weft_mem_take(workers, sizeof *encoder->own);
-    encoder->frames = weft_mem_take(encoder->lanes.places, sizeof *encoder->frames);
-    encoder->windows = weft_mem_take(workers, sizeof *encoder->windows);
-    encoder->surveys = weft_mem_take(workers, sizeof *encoder->surveys); /* pages never touched cost nothing */
-    if (!encoder->own || !encoder->frames || !encoder->windows || !encoder->surveys)
-        status = weft_fail(WEFT_E_MEMORY, "no memory for %u workers of encoding", workers);
+    status = weft_mem_list_take(memory_of(encoder, workers), "for %u workers of encoding", workers);
     if (status == WEFT_OK)
         encoder->own[0].device = device;
     for (uint32_t i = 0; status == WEFT_OK && i < workers; i++)
@@ -109,10 +111,7 @@ void weft_encoder_close(weft_encoder *encoder)
     weft_encode_batch_close(encoder);
     for (uint32_t i = 0; encoder->own && encoder->windows && i < workers; i++)
         lane_close(encoder, i);
-    weft_mem_give(encoder->surveys);
-    weft_mem_give(encoder->windows);
-    weft_mem_give(encoder->frames);
-    weft_mem_give(encoder->own);
+    weft_mem_list_give(memory_of(encoder, workers));
     memset(encoder, 0, sizeof *encoder);
 }
 

@@ -67,6 +67,7 @@ weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint
 /* Clears the digest moves of these units, because they are counted anew. */
 void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units);
 weft_status weft_encode_batch_open(weft_encoder *encoder);
+uint64_t weft_encode_batch_need(const weft_layout *layout, uint32_t depth);
 void weft_encode_batch_close(weft_encoder *encoder);
 weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass);
 

@@ -34,9 +34,30 @@ typedef struct weft_encode_batch {
 
 /* ---- open */
 
+static uint32_t places_of(uint32_t depth)
+{
+    return depth < WEFT_ENCODE_PLACES ? depth : WEFT_ENCODE_PLACES;
+}
+
 static uint32_t places_least(const weft_encode_ring *ring)
 {
-    return ring->window->depth < WEFT_ENCODE_PLACES ? ring->window->depth : WEFT_ENCODE_PLACES;
+    return places_of(ring->window->depth);
+}
+
+/* Sizes the ring, and lists its memory. */
+static weft_mem_list memory_of(weft_encode_ring *ring, const weft_layout *layout, uint32_t depth)
+{
+    weft_mem_list list = {{WEFT_MEM_TAKEN(ring->sinks, (uint64_t)depth * WEFT_LEVEL_COUNT)}};
+    ring->largest = layout->largest_frame ? layout->largest_frame : 1;
+    ring->bytes = places_of(depth) * ring->largest;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) /* pages never touched cost nothing */
+        list.blocks[1 + level] = (weft_mem_block)WEFT_MEM_PAGES(ring->room[level], ring->bytes);
+    return list;
+}
+
+uint64_t weft_encode_batch_need(const weft_layout *layout, uint32_t depth)
+{
+    return sizeof(weft_encode_batch) + 2 * weft_mem_list_bytes(memory_of(&(weft_encode_ring){0}, layout, depth));
 }
 
 /* Lays the places out anew; no job is under way. */
@@ -49,28 +70,12 @@ static void ring_lay(weft_encode_ring *ring, uint32_t places)
     ring->full = false;
 }
 
-static weft_status ring_open(weft_encode_ring *ring, weft_pipeline *window, uint64_t largest_frame)
+static weft_status ring_open(weft_encode_ring *ring, weft_pipeline *window, const weft_layout *layout)
 {
-    bool got = true;
     ring->window = window;
-    ring->largest = largest_frame ? largest_frame : 1;
-    ring->bytes = places_least(ring) * ring->largest;
-    ring->sinks = weft_mem_take((uint64_t)window->depth * WEFT_LEVEL_COUNT, sizeof *ring->sinks);
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        ring->room[level] = weft_mem_map(ring->bytes); /* pages never touched cost nothing */
-        got = got && ring->room[level];
-    }
+    const weft_mem_list memory = memory_of(ring, layout, window->depth);
     ring_lay(ring, places_least(ring));
-    return got && ring->sinks ? WEFT_OK
-                              : weft_fail(WEFT_E_MEMORY, "no memory for the frames of %u runs of units", ring->places);
-}
-
-static void ring_close(weft_encode_ring *ring)
-{
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (ring->room[level])
-            weft_mem_unmap(ring->room[level], ring->bytes);
-    weft_mem_give(ring->sinks);
+    return weft_mem_list_take(memory, "for the frames of %u runs of units", ring->places);
 }
 
 /* Returns how many places the frames so far allow. */
@@ -103,20 +108,19 @@ weft_status weft_encode_batch_open(weft_encoder *encoder)
     encoder->batch = weft_mem_take(1, sizeof *encoder->batch);
     if (!encoder->batch)
         return weft_fail(WEFT_E_MEMORY, "no memory for an encoder");
-    const uint64_t largest = encoder->layout->largest_frame;
     weft_encode_batch *batch = encoder->batch;
     weft_status status = weft_pipeline_open(&batch->window, encoder->backend, encoder->windows->device);
     if (status == WEFT_OK)
-        status = ring_open(&batch->runs, encoder->windows, largest);
-    return status == WEFT_OK ? ring_open(&batch->units, &batch->window, largest) : status;
+        status = ring_open(&batch->runs, encoder->windows, encoder->layout);
+    return status == WEFT_OK ? ring_open(&batch->units, &batch->window, encoder->layout) : status;
 }
 
 void weft_encode_batch_close(weft_encoder *encoder)
 {
     if (!encoder->batch)
         return;
-    ring_close(&encoder->batch->units);
-    ring_close(&encoder->batch->runs);
+    weft_mem_list_give(memory_of(&encoder->batch->units, encoder->layout, encoder->backend->depth));
+    weft_mem_list_give(memory_of(&encoder->batch->runs, encoder->layout, encoder->backend->depth));
     weft_pipeline_close(&encoder->batch->window);
     weft_mem_give(encoder->batch);
     encoder->batch = NULL;

@@ -33,9 +33,10 @@ uint32_t weft_merge_shift(const weft_merge_source *sources, size_t count)
 
 /* ---- open */
 
-/* Memory for the largest run, and for the frames of its units. */
-static void measure(const weft_layout *layout, uint32_t shift, uint64_t *room, uint64_t *frames)
+/* Measures the memory for the largest run, and for the frames of its units. */
+static void measure(weft_merger *merger, const weft_layout *layout, uint32_t shift)
 {
+    uint64_t *room = &merger->room.capacity, *frames = &merger->sink.capacity;
     uint32_t units;
     *room = *frames = 8;
     for (uint64_t unit = 0; unit < layout->unit_count; unit += units) {
@@ -46,23 +47,27 @@ static void measure(const weft_layout *layout, uint32_t shift, uint64_t *room, u
     }
 }
 
+static weft_mem_list memory_of(weft_merger *merger)
+{
+    return (weft_mem_list){{WEFT_MEM_PAGES(merger->room.data, merger->room.capacity),
+                            WEFT_MEM_PAGES(merger->sink.data, merger->sink.capacity)}};
+}
+
 uint64_t weft_merger_need(const weft_layout *layout, uint32_t shift)
 {
-    uint64_t room, frames;
-    measure(layout, shift, &room, &frames);
-    return room + frames;
+    weft_merger none = {0};
+    measure(&none, layout, shift);
+    return weft_mem_list_bytes(memory_of(&none)) + weft_unpacker_need();
 }
 
 weft_status weft_merger_open(weft_merger *merger, const weft_backend *backend, weft_backend_state *device,
                              const weft_layout *layout, uint32_t shift)
 {
     *merger = (weft_merger){.backend = backend, .device = device, .layout = layout, .shift = shift};
-    measure(layout, shift, &merger->room.capacity, &merger->sink.capacity);
-    merger->room.data = weft_mem_map(merger->room.capacity);
-    merger->sink.data = weft_mem_map(merger->sink.capacity);
-    weft_status status = weft_unpacker_open(&merger->unpacker);
-    if (status == WEFT_OK && (!merger->room.data || !merger->sink.data))
-        status = weft_fail(WEFT_E_MEMORY, "no memory to merge runs of %u units", 1u << shift);
+    measure(merger, layout, shift);
+    weft_status status = weft_mem_list_take(memory_of(merger), "to merge runs of %u units", 1u << shift);
+    if (status == WEFT_OK)
+        status = weft_unpacker_open(&merger->unpacker);
     if (status != WEFT_OK)
         weft_merger_close(merger);
     return status;
@@ -71,10 +76,7 @@ weft_status weft_merger_open(weft_merger *merger, const weft_backend *backend, w
 void weft_merger_close(weft_merger *merger)
 {
     weft_unpacker_close(&merger->unpacker);
-    if (merger->sink.data)
-        weft_mem_unmap(merger->sink.data, merger->sink.capacity);
-    if (merger->room.data)
-        weft_mem_unmap(merger->room.data, merger->room.capacity);
+    weft_mem_list_give(memory_of(merger));
     *merger = (weft_merger){0};
 }
 

@@ -222,3 +222,28 @@ uint64_t weft_size_slab(const weft_layout *layout)
 {
     return bucket_for(layout, WEFT_SIZE_SLAB_MOST);
 }
+
+/* ---- an end */
+
+void weft_sizes_add(weft_sizes *sizes, const char *name, uint64_t bytes)
+{
+    sizes->needs[sizes->count++] = (weft_need){name, bytes};
+    sizes->bytes += bytes;
+}
+
+weft_need *weft_sizes_need(weft_sizes *sizes, const char *name)
+{
+    weft_need *need = sizes->needs;
+    while (strcmp(need->name, name) != 0)
+        need++;
+    return need;
+}
+
+weft_sizes_text weft_sizes_print(const weft_sizes *sizes)
+{
+    weft_sizes_text made = {""};
+    for (uint32_t i = 0, used = 0; i < sizes->count; i++)
+        used += (uint32_t)snprintf(made.text + used, sizeof made.text - used, "%s%s %.1f", i ? ", " : "",
+                                   sizes->needs[i].name, (double)sizes->needs[i].bytes / 1e6);
+    return made;
+}

@@ -49,6 +49,34 @@ uint64_t weft_size_bucket(const weft_layout *layout, const weft_site_peer *peer)
 #define WEFT_SIZE_SLAB_MOST (UINT64_C(2) << 20)
 uint64_t weft_size_slab(const weft_layout *layout);
 
+/* ---- what an end takes beside the weights */
+typedef struct weft_need {
+    const char *name; /* "slots" */
+    uint64_t bytes;
+} weft_need;
+
+#define WEFT_NEEDS_MAX 8u
+
+/* What an end takes beside the weights, known before anything is opened: by need for the log and `weft check`. */
+typedef struct weft_sizes {
+    weft_size chosen; /* what the site may leave to weft: a trainer's journal, a rollout's staging */
+    weft_need needs[WEFT_NEEDS_MAX];
+    uint32_t count;
+    uint64_t bytes;          /* of all */
+    uint64_t batches, lists; /* device memory: for batches of jobs, and change lists of a shadow that lies there */
+    uint64_t device;         /* device memory in all; 0: the backend has none */
+    uint64_t bucket;         /* a rollout's bucket_max, resolved */
+} weft_sizes;
+
+void weft_sizes_add(weft_sizes *sizes, const char *name, uint64_t bytes);
+/* Finds a need that was added. */
+weft_need *weft_sizes_need(weft_sizes *sizes, const char *name);
+/* "slots 23.2, staging 33.6": in MB. */
+typedef struct weft_sizes_text {
+    char text[32 * WEFT_NEEDS_MAX];
+} weft_sizes_text;
+weft_sizes_text weft_sizes_print(const weft_sizes *sizes);
+
 /* Return the bytes that an update of so many changed percent of each unit takes: in staging, and in the journal at
  * level fast. */
 uint64_t weft_size_staged(const weft_layout *layout, double percent);

@@ -33,8 +33,7 @@ void weft_staging_close(weft_staging *staging)
 {
     if (staging->memory)
         staging->backend->memory_give(staging->device, staging->memory, staging->bytes, WEFT_MEMORY_LISTS);
-    if (staging->records)
-        weft_mem_unmap(staging->records, staging->most * sizeof *staging->records);
+    weft_mem_unmap(staging->records, staging->most * sizeof *staging->records);
     memset(staging, 0, sizeof *staging);
 }
 

@@ -21,6 +21,13 @@ static void reset(weft_chain_block *block)
     *block = (weft_chain_block){0, 0, WEFT_NO_BLOCK, 0};
 }
 
+static weft_mem_list memory_of(weft_arena *arena)
+{
+    return (weft_mem_list){{WEFT_MEM_PAGES(arena->memory, arena->bytes),
+                            WEFT_MEM_TAKEN(arena->free, arena->block_count),
+                            WEFT_MEM_TAKEN(arena->blocks, arena->block_count)}};
+}
+
 weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame)
 {
     memset(arena, 0, sizeof *arena);
@@ -31,28 +38,20 @@ weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_
     if (arena->block_count < 2)
         return weft_fail(WEFT_E_CONFIG, "[trainer] journal = %llu bytes holds less than two blocks of %u: need %llu",
                          (unsigned long long)bytes, arena->block_bytes, 2ull * arena->block_bytes);
-    arena->memory = weft_mem_map(arena->bytes);
-    arena->free = weft_mem_take(arena->block_count, sizeof *arena->free);
-    arena->blocks = weft_mem_take(arena->block_count, sizeof *arena->blocks);
-    if (!arena->memory || !arena->free || !arena->blocks) {
+    weft_status status = weft_mem_list_take(memory_of(arena), "for a journal; lower [trainer] journal");
+    if (status != WEFT_OK)
         weft_arena_close(arena);
-        return weft_fail(WEFT_E_MEMORY, "no memory for a journal of %llu bytes; lower [trainer] journal",
-                         (unsigned long long)bytes);
-    }
-    for (uint32_t i = 0; i < arena->block_count; i++) {
+    for (uint32_t i = 0; status == WEFT_OK && i < arena->block_count; i++) {
         arena->free[i] = arena->block_count - 1 - i;
         reset(&arena->blocks[i]);
     }
     arena->free_count = arena->block_count;
-    return WEFT_OK;
+    return status;
 }
 
 void weft_arena_close(weft_arena *arena)
 {
-    if (arena->memory)
-        weft_mem_unmap(arena->memory, arena->bytes);
-    weft_mem_give(arena->free);
-    weft_mem_give(arena->blocks);
+    weft_mem_list_give(memory_of(arena));
     pthread_mutex_destroy(&arena->lock);
     memset(arena, 0, sizeof *arena);
 }

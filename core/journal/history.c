@@ -5,35 +5,35 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-uint64_t weft_history_need(uint64_t parts, uint64_t journal_bytes)
+static weft_history sized(uint64_t parts, uint64_t journal_bytes)
 {
     const uint64_t most = parts * WEFT_JOURNAL_UPDATES, room = journal_bytes / 4 / sizeof(weft_move);
     const uint64_t moves = room < 2 * parts ? 2 * parts : room < most ? room : most;
-    return (moves ? moves : 1) * sizeof(weft_move);
+    return (weft_history){.capacity = moves ? moves : 1, .oldest = 1, .next = 1};
+}
+
+static weft_mem_list memory_of(weft_history *history)
+{
+    return (weft_mem_list){
+        {WEFT_MEM_PAGES(history->moves, history->capacity), WEFT_MEM_TAKEN(history->ends, WEFT_JOURNAL_UPDATES)}};
+}
+
+uint64_t weft_history_need(uint64_t parts, uint64_t journal_bytes)
+{
+    weft_history none = sized(parts, journal_bytes);
+    return weft_mem_list_bytes(memory_of(&none));
 }
 
 weft_status weft_history_open(weft_history *history, uint64_t parts, uint64_t journal_bytes)
 {
-    memset(history, 0, sizeof *history);
-    history->bytes = weft_history_need(parts, journal_bytes);
-    history->capacity = history->bytes / sizeof(weft_move);
-    history->moves = weft_mem_map(history->bytes);
-    history->ends = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *history->ends);
-    history->oldest = history->next = 1;
-    if (history->moves && history->ends)
-        return WEFT_OK;
-    weft_history_close(history);
-    return weft_fail(WEFT_E_MEMORY, "no memory for the digests of past versions: %llu bytes; lower [trainer] journal",
-                     (unsigned long long)history->bytes);
+    *history = sized(parts, journal_bytes);
+    history->bytes = history->capacity * sizeof *history->moves;
+    return weft_mem_list_take(memory_of(history), "for the digests of past versions; lower [trainer] journal");
 }
 
 void weft_history_close(weft_history *history)
 {
-    if (history->moves)
-        weft_mem_unmap(history->moves, history->bytes);
-    weft_mem_give(history->ends);
-    history->moves = NULL;
-    history->ends = NULL;
+    weft_mem_list_give(memory_of(history));
 }
 
 /* Counted on from the first ever: positions in the ring are modulo its capacity. */

@@ -15,7 +15,7 @@ typedef struct weft_move {
 
 typedef struct weft_history {
     weft_move *moves;  /* ring of moves, by `begin` and `end` modulo capacity; one update's rise by part */
-    uint64_t bytes;    /* bytes of the ring */
+    uint64_t bytes;    /* bytes of this ring */
     uint64_t capacity; /* moves that the ring has room for */
     uint64_t *ends;    /* ring by order: the end of each update's moves */
     uint64_t oldest;   /* order of the oldest update kept */

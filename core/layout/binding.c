@@ -144,19 +144,25 @@ static uint64_t runs_cut(weft_binding *binding, const weft_coded_piece *coded)
     return runs;
 }
 
+static weft_mem_list memory_of(weft_binding *binding, uint64_t units, uint64_t runs)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(binding->first_run, units + 1), WEFT_MEM_TAKEN(binding->runs, runs + 1)}};
+}
+
+uint64_t weft_binding_need(const weft_layout *layout)
+{
+    return weft_mem_list_bytes(memory_of(&(weft_binding){0}, layout->unit_count, layout->unit_count + layout->count));
+}
+
 weft_status weft_binding_fill(weft_binding *binding, weft_coded_piece *coded, uint64_t count)
 {
     uint64_t units = binding->layout->unit_count;
     coded_join(binding->layout, coded, count);
     binding->run_count = runs_cut(binding, coded);
-    binding->first_run = weft_mem_take(units + 1, sizeof *binding->first_run);
-    binding->runs = weft_mem_take(binding->run_count + 1, sizeof *binding->runs);
-    if (!binding->first_run || !binding->runs) {
-        weft_binding_close(binding);
-        return weft_fail(WEFT_E_MEMORY, "no memory for a binding of %llu runs", (unsigned long long)binding->run_count);
-    }
-    binding->first_run[units] = runs_cut(binding, coded);
-    return WEFT_OK;
+    weft_status status = weft_mem_list_take(memory_of(binding, units, binding->run_count), "for a binding");
+    if (status == WEFT_OK)
+        binding->first_run[units] = runs_cut(binding, coded);
+    return status;
 }
 
 weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uint64_t count, weft_binding *binding)
@@ -242,11 +248,22 @@ uint64_t weft_binding_spaced_bytes(const weft_layout *layout)
     return place_spaced(layout, NULL, NULL);
 }
 
+weft_status weft_binding_copy(const weft_binding *binding, weft_binding *copy)
+{
+    const uint64_t units = binding->layout->unit_count;
+    *copy = (weft_binding){.layout = binding->layout, .run_count = binding->run_count};
+    weft_status status = weft_mem_list_take(memory_of(copy, units, copy->run_count), "for a binding");
+    if (status != WEFT_OK)
+        return status;
+    memcpy(copy->runs, binding->runs, copy->run_count * sizeof *copy->runs);
+    memcpy(copy->first_run, binding->first_run, (units + 1) * sizeof *copy->first_run);
+    return WEFT_OK;
+}
+
 void weft_binding_close(weft_binding *binding)
 {
     weft_boxes_free(binding->boxes);
-    weft_mem_give(binding->runs);
-    weft_mem_give(binding->first_run);
+    weft_mem_list_give(memory_of(binding, 0, 0));
     *binding = (weft_binding){0};
 }
 

@@ -183,6 +183,10 @@ uint64_t weft_binding_spaced_bytes(const weft_layout *layout);
  * no block is read through a cast. Errors: WEFT_E_LAYOUT, WEFT_E_ARGUMENT (a cast), WEFT_E_MEMORY. */
 weft_status weft_binding_apart(const weft_binding *binding);
 void weft_binding_close(weft_binding *binding);
+/* Copies the runs of a binding without boxes, whose memory may go first. Errors: WEFT_E_MEMORY. */
+weft_status weft_binding_copy(const weft_binding *binding, weft_binding *copy);
+/* Returns the bytes that a binding takes where each tensor lies in one piece. */
+uint64_t weft_binding_need(const weft_layout *layout);
 /* Returns the view of a unit, or of `units` units of one stretch. */
 weft_view weft_binding_view(const weft_binding *binding, uint64_t unit);
 weft_view weft_binding_span(const weft_binding *binding, uint64_t unit, uint32_t units);

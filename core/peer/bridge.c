@@ -42,6 +42,20 @@ void weft_bridge_expect(weft_bridge *bridge, const weft_update *update)
 
 /* ---- open and close */
 
+static weft_mem_list memory_of(weft_bridge *bridge, const weft_layout *layout)
+{
+    return (weft_mem_list){
+        {WEFT_MEM_TAKEN(bridge->entries, WEFT_BRIDGE_ENTRIES), WEFT_MEM_TAKEN(bridge->sources, WEFT_JOURNAL_UPDATES),
+         WEFT_MEM_TAKEN(bridge->merge_sources, WEFT_JOURNAL_UPDATES),
+         WEFT_MEM_TAKEN(bridge->frame, layout->largest_frame + 1), WEFT_MEM_TAKEN(bridge->rebuilder, 1)}};
+}
+
+uint64_t weft_bridge_need(const weft_layout *layout)
+{
+    return weft_mem_list_bytes(memory_of(&(weft_bridge){0}, layout)) + weft_rebuilder_need(layout) +
+           weft_encoder_need(layout, 1, 1) + weft_merger_need(layout, WEFT_RUN_SHIFT_MAX);
+}
+
 weft_status weft_bridge_open(weft_publisher *publisher)
 {
     const weft_session *session = publisher->session;
@@ -57,20 +71,14 @@ weft_status weft_bridge_open(weft_publisher *publisher)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&bridge->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    bridge->entries = weft_mem_take(WEFT_BRIDGE_ENTRIES, sizeof *bridge->entries);
-    bridge->sources = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *bridge->sources);
-    bridge->merge_sources = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *bridge->merge_sources);
-    bridge->frame = weft_mem_take(session->layout->largest_frame + 1, 1);
-    if (!bridge->entries || !bridge->sources || !bridge->merge_sources || !bridge->frame)
-        return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
     bridge->backend = weft_backend_find("host"); /* because it reads frames, and copies of the shadow */
-    weft_status status = bridge->backend->open(&options, &bridge->device);
+    weft_status status = weft_mem_list_take(memory_of(bridge, session->layout), "for merged updates");
+    if (status == WEFT_OK)
+        status = bridge->backend->open(&options, &bridge->device);
     const weft_rebuilder_owner owner = {publisher,     bridge->backend,  bridge->device,
                                         bridge->frame, &bridge->running, &bridge->broken};
-    bridge->rebuilder = weft_mem_take(1, sizeof *bridge->rebuilder);
     if (status == WEFT_OK)
-        status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, &owner)
-                                   : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
+        status = weft_rebuilder_open(bridge->rebuilder, &owner);
     if (status == WEFT_OK)
         status = weft_encoder_open(&bridge->encoder, bridge->backend, &options, bridge->device, session->layout, 1);
     return status == WEFT_OK
@@ -87,23 +95,12 @@ void weft_bridge_close(weft_bridge *bridge)
     weft_encoder_close(&bridge->encoder);
     if (bridge->rebuilder)
         weft_rebuilder_close(bridge->rebuilder);
-    weft_mem_give(bridge->rebuilder);
     if (bridge->device)
         bridge->backend->close(bridge->device);
     for (uint32_t i = 0; bridge->entries && i < WEFT_BRIDGE_ENTRIES; i++)
         weft_blob_drop(bridge->entries[i].update.attachment);
-    weft_mem_give(bridge->frame);
-    weft_mem_give(bridge->merge_sources);
-    weft_mem_give(bridge->sources);
-    weft_mem_give(bridge->entries);
+    weft_mem_list_give(memory_of(bridge, bridge->publisher->session->layout));
     pthread_cond_destroy(&bridge->wake);
-}
-
-uint64_t weft_bridge_need(const weft_layout *layout)
-{
-    return WEFT_BRIDGE_ENTRIES * sizeof(weft_bridged) +
-           WEFT_JOURNAL_UPDATES * (sizeof(weft_bridge_source) + sizeof(weft_merge_source)) + layout->largest_frame +
-           weft_rebuilder_need(layout) + weft_encoder_need(layout, 1, 1) + weft_merger_need(layout, WEFT_RUN_SHIFT_MAX);
 }
 
 /* ---- what is wanted */

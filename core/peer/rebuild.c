@@ -10,30 +10,14 @@ _Static_assert(1u << WEFT_RUN_SHIFT_MAX <= 64, "a block's units have a bit each"
 
 /* ---- open and close */
 
-/* All of the binding is the image's own, because the owner's thread may outlive the shadow. */
-static weft_status image_bind(weft_image *image, const weft_binding *shadow)
-{
-    const uint64_t firsts = shadow->layout->unit_count + 1;
-    weft_run *runs = weft_mem_take(shadow->run_count + 1, sizeof *runs);
-    uint64_t *first_run = weft_mem_take(firsts, sizeof *first_run);
-    if (!runs || !first_run) {
-        weft_mem_give(first_run);
-        weft_mem_give(runs);
-        return weft_fail(WEFT_E_MEMORY, "no memory to rebuild a version");
-    }
-    memcpy(runs, shadow->runs, shadow->run_count * sizeof *runs);
-    memcpy(first_run, shadow->first_run, firsts * sizeof *first_run);
-    image->bound = (weft_binding){.layout = shadow->layout, .runs = runs, .run_count = shadow->run_count};
-    image->bound.first_run = first_run;
-    return WEFT_OK;
-}
-
+/* All of a binding is the image's own, because the owner's thread may outlive the shadow. */
 weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow)
 {
-    if (rebuilder->base.bound.runs)
+    weft_binding *target = &rebuilder->target.bound, *base = &rebuilder->base.bound;
+    if (base->runs)
         return WEFT_OK;
-    weft_status status = rebuilder->target.bound.runs ? WEFT_OK : image_bind(&rebuilder->target, shadow);
-    return status == WEFT_OK ? image_bind(&rebuilder->base, shadow) : status;
+    weft_status status = target->runs ? WEFT_OK : weft_binding_copy(shadow, target);
+    return status == WEFT_OK ? weft_binding_copy(shadow, base) : status;
 }
 
 /* Returns the bytes of one image. */
@@ -44,47 +28,38 @@ static uint64_t dense_bytes(const weft_layout *layout)
     return units * layout->largest_frame + 1;
 }
 
+static weft_mem_list memory_of(weft_rebuilder *rebuilder, const weft_layout *layout)
+{
+    const uint32_t tile = weft_tile_elements(1);
+    weft_changes *changes = &rebuilder->changes;
+    return (weft_mem_list){{WEFT_MEM_PAGES(rebuilder->target.dense, dense_bytes(layout)),
+                            WEFT_MEM_PAGES(rebuilder->base.dense, dense_bytes(layout)),
+                            WEFT_MEM_TAKEN(rebuilder->discard, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(changes->position, tile),
+                            {&changes->before, tile, 8, false},
+                            {&changes->after, tile, 8, false}}};
+}
+
 uint64_t weft_rebuilder_need(const weft_layout *layout)
 {
-    return 2 * dense_bytes(layout) + (layout->part_count + 1) * sizeof(uint64_t) +
-           weft_tile_elements(1) * (sizeof(uint32_t) + 16ull);
+    return weft_mem_list_bytes(memory_of(&(weft_rebuilder){0}, layout)) + 2 * weft_binding_need(layout);
 }
 
 weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_rebuilder_owner *owner)
 {
     const weft_layout *layout = owner->publisher->session->layout;
-    uint32_t tile = weft_tile_elements(1);
-    weft_changes *changes = &rebuilder->changes;
     rebuilder->owner = *owner;
-    rebuilder->dense_bytes = dense_bytes(layout);
-    rebuilder->target.dense = weft_mem_map(rebuilder->dense_bytes);
-    rebuilder->base.dense = weft_mem_map(rebuilder->dense_bytes);
-    rebuilder->discard = weft_mem_take(layout->part_count + 1, sizeof *rebuilder->discard);
-    changes->capacity = tile;
-    changes->position = weft_mem_take(tile, sizeof *changes->position);
-    changes->before = weft_mem_take(tile, 8);
-    changes->after = weft_mem_take(tile, 8);
-    bool got = rebuilder->target.dense && rebuilder->base.dense && rebuilder->discard && changes->position &&
-               changes->before && changes->after;
-    return got ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
-}
-
-static void image_close(weft_image *image, uint64_t bytes)
-{
-    weft_mem_give(image->bound.first_run);
-    weft_mem_give(image->bound.runs);
-    if (image->dense)
-        weft_mem_unmap(image->dense, bytes);
+    rebuilder->changes.capacity = weft_tile_elements(1);
+    return weft_mem_list_take(memory_of(rebuilder, layout), "to rebuild versions");
 }
 
 void weft_rebuilder_close(weft_rebuilder *rebuilder)
 {
-    weft_mem_give(rebuilder->changes.after);
-    weft_mem_give(rebuilder->changes.before);
-    weft_mem_give(rebuilder->changes.position);
-    weft_mem_give(rebuilder->discard);
-    image_close(&rebuilder->base, rebuilder->dense_bytes);
-    image_close(&rebuilder->target, rebuilder->dense_bytes);
+    if (!rebuilder->owner.publisher)
+        return;
+    weft_binding_close(&rebuilder->base.bound);
+    weft_binding_close(&rebuilder->target.bound);
+    weft_mem_list_give(memory_of(rebuilder, rebuilder->owner.publisher->session->layout));
 }
 
 /* ---- an image */

@@ -28,7 +28,6 @@ typedef struct weft_rebuilder_owner {
 typedef struct weft_rebuilder {
     weft_rebuilder_owner owner;
     weft_image target, base; /* base: where a merge begins */
-    uint64_t dense_bytes;    /* of each */
     weft_changes changes;
     uint64_t *discard; /* digests, by part */
 } weft_rebuilder;
@@ -37,7 +36,7 @@ weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_rebuilder_
 /* Once the shadow has its runs; takes memory the first time only. */
 weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow);
 void weft_rebuilder_close(weft_rebuilder *rebuilder);
-/* Bytes that it takes at open, if all of them were touched. */
+/* Bytes that it takes at open and bind, if all of them were touched. */
 uint64_t weft_rebuilder_need(const weft_layout *layout);
 
 /* Makes `target` hold the run of 2^shift units around `unit`, or a longer one, as it was after update `order`.

@@ -26,11 +26,11 @@ static weft_status open_memory(weft_relay *relay)
                          (unsigned long long)stride);
     relay->shared_count = blocks->count - relay->child_count * WEFT_CHILD_OWN;
     relay->buffers.slots_most = WEFT_CHILD_SLOTS;
+    relay->buffers.headers_bytes = (uint64_t)relay->child_count * WEFT_CHILD_SLOTS * WEFT_HEADER_STRIDE;
     relay->blocks = weft_mem_take(blocks->count, sizeof *relay->blocks);
     relay->children = weft_mem_take(relay->child_count, sizeof *relay->children);
     relay->queues = weft_mem_take((uint64_t)relay->child_count * blocks->count, sizeof *relay->queues);
-    if (weft_buffers_open(&relay->buffers, relay->child_count) != WEFT_OK || !relay->blocks || !relay->children ||
-        !relay->queues)
+    if (weft_buffers_open(&relay->buffers) != WEFT_OK || !relay->blocks || !relay->children || !relay->queues)
         return weft_fail(WEFT_E_MEMORY, "no memory for a relay: %llu bytes; lower relay_memory",
                          (unsigned long long)(stride * blocks->count));
     relay->outlets = (weft_outlets){.session = rollout->session,

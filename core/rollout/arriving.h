@@ -6,6 +6,7 @@
 
 #include "codec/planes.h"
 #include "encode/proof.h"
+#include "encode/sizes.h"
 #include "encode/staging.h"
 #include "journal/journal.h"
 #include "rollout/course.h"

@@ -33,6 +33,9 @@ static inline uint64_t weft_slots_stride(uint64_t payload)
     return WEFT_SLOT_HEADER_BYTES + (payload + 4095) / 4096 * 4096;
 }
 
+/* Returns the bytes of so many slots, and of what is known of each. */
+uint64_t weft_slots_need(uint64_t window, uint64_t bucket);
+
 /* Values that the bucket headers of a connection must have. */
 typedef struct weft_slots_law {
     const uint64_t *layout;

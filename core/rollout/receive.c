@@ -9,49 +9,60 @@
 
 #define POLL_BATCH 64
 
+static weft_slots sized(uint64_t window, uint64_t bucket)
+{
+    const uint64_t stride = weft_slots_stride(bucket);
+    return (weft_slots){.count = (uint32_t)window, .payload = bucket, .stride = stride, .bytes = stride * window};
+}
+
+static weft_mem_list slots_memory(weft_slots *slots)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(slots->slot, slots->count), WEFT_MEM_PAGES(slots->memory, slots->bytes)}};
+}
+
+uint64_t weft_slots_need(uint64_t window, uint64_t bucket)
+{
+    weft_slots none = sized(window, bucket);
+    return weft_mem_list_bytes(slots_memory(&none));
+}
+
 weft_status weft_receive_open(weft_rollout *rollout)
 {
     weft_slots *slots = &rollout->intake.slots;
     uint32_t largest = rollout->layout->largest_frame;
-    slots->count = (uint32_t)rollout->site.window;
-    slots->payload = rollout->site.bucket_max;
+    *slots = sized(rollout->site.window, rollout->site.bucket_max);
     if (slots->payload < largest)
         return weft_fail(WEFT_E_CONFIG, "[peer.%s] bucket_max = %llu bytes: the layout's largest frame needs %u",
                          rollout->site.name, (unsigned long long)slots->payload, largest);
-    slots->stride = weft_slots_stride(slots->payload);
-    slots->bytes = slots->stride * slots->count;
-    slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
-    slots->memory = weft_mem_map(slots->bytes);
     rollout->arriving.taken.capacity = slots->payload;
-    if (slots->slot && slots->memory)
-        return WEFT_OK;
-    slots->count = 0; /* which is how many there are to forget */
-    return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max",
-                     (uint32_t)rollout->site.window, (unsigned long long)slots->payload);
+    weft_status status =
+        weft_mem_list_take(slots_memory(slots), "for %u slots of %llu bytes; lower window or bucket_max", slots->count,
+                           (unsigned long long)slots->payload);
+    if (status != WEFT_OK)
+        slots->count = 0; /* which is how many there are to forget */
+    return status;
+}
+
+static weft_mem_list kept_memory(weft_kept *kept, uint64_t bucket, uint64_t parts)
+{
+    return (weft_mem_list){{WEFT_MEM_PAGES(kept->memory, kept->capacity + bucket), WEFT_MEM_TAKEN(kept->again, parts)}};
 }
 
 weft_status weft_receive_keep(weft_arriving *arriving, const weft_layout *layout, uint64_t bytes)
 {
     weft_kept *kept = &arriving->kept;
     kept->capacity = bytes;
-    kept->memory = weft_mem_map(bytes + arriving->taken.capacity);
-    kept->again = weft_mem_take(layout->part_count + 1, sizeof *kept->again);
+    weft_status status = weft_mem_list_take(kept_memory(kept, arriving->taken.capacity, layout->part_count + 1),
+                                            "for frames; lower [peers] encoded or bucket_max");
     arriving->taken.memory = kept->memory;
-    if (kept->memory && kept->again)
-        return WEFT_OK;
-    return weft_fail(WEFT_E_MEMORY, "no memory for frames of %llu bytes; lower [peers] encoded or bucket_max",
-                     (unsigned long long)(bytes + arriving->taken.capacity));
+    return status;
 }
 
 void weft_receive_close(weft_arriving *arriving, weft_intake *intake)
 {
     weft_slots *slots = &intake->slots;
-    if (arriving->kept.memory)
-        weft_mem_unmap(arriving->kept.memory, arriving->kept.capacity + slots->payload);
-    weft_mem_give(arriving->kept.again);
-    if (slots->memory)
-        weft_mem_unmap(slots->memory, slots->bytes);
-    weft_mem_give(slots->slot);
+    weft_mem_list_give(kept_memory(&arriving->kept, slots->payload, 1));
+    weft_mem_list_give(slots_memory(slots));
     arriving->kept = (weft_kept){0};
     arriving->taken = (weft_taken){0};
     *slots = (weft_slots){0};

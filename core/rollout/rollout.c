@@ -153,12 +153,12 @@ static weft_status check_staging(const weft_layout *layout, const weft_site_peer
 }
 
 /* Takes the staging memory. A size of the site is had or refused; `auto` makes do with half, and half of that. */
-static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes)
+static weft_status open_staging(weft_rollout *rollout, weft_sizes *sizes)
 {
     const weft_session *session = rollout->session;
     const uint64_t least = weft_staging_largest(rollout->layout) + 16;
     for (;;) {
-        const bool again = sizes->staging.automatic && rollout->site.staging / 2 >= least;
+        const bool again = sizes->chosen.automatic && rollout->site.staging / 2 >= least;
         weft_log_sink *before = again ? weft_log_quiet() : NULL;
         weft_status status =
             weft_staging_open(&rollout->stage.staging, session->backend, session->device, rollout->site.staging,
@@ -169,12 +169,12 @@ static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes
             return status;
         weft_staging_close(&rollout->stage.staging);
         rollout->site.staging /= 2;
-        weft_rollout_sizes_lower(sizes, rollout->layout, rollout->site.staging);
+        weft_rollout_sizes_lower(sizes, rollout);
     }
 }
 
 /* Opens what the grid of the layout gives its size. */
-static weft_status open_laid(weft_rollout *rollout, weft_rollout_sizes *sizes)
+static weft_status open_laid(weft_rollout *rollout, weft_sizes *sizes)
 {
     weft_status status = check_staging(rollout->layout, &rollout->site);
     if (status == WEFT_OK)
@@ -184,7 +184,7 @@ static weft_status open_laid(weft_rollout *rollout, weft_rollout_sizes *sizes)
     if (status == WEFT_OK)
         status = open_staging(rollout, sizes);
     if (status == WEFT_OK)
-        status = weft_receive_keep(&rollout->arriving, rollout->layout, sizes->encoded);
+        status = weft_receive_keep(&rollout->arriving, rollout->layout, weft_sizes_need(sizes, "encoded")->bytes);
     return status == WEFT_OK ? open_image(rollout) : status;
 }
 
@@ -197,18 +197,22 @@ static void close_laid(weft_rollout *rollout)
     rollout->stage.image = NULL;
     weft_staging_close(&rollout->stage.staging);
     weft_receive_close(&rollout->arriving, &rollout->intake);
-    weft_search_close(&rollout->searching);
+    weft_search_close(&rollout->searching, rollout->layout);
 }
 
-static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
+weft_mem_list weft_rollout_digests(weft_rollout *rollout, const weft_layout *layout)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(rollout->current.digests, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(rollout->stage.digests, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(rollout->current.fresh, layout->part_count + 1)}};
+}
+
+static weft_status open_parts(weft_rollout *rollout, weft_sizes *sizes)
 {
     uint64_t parts = rollout->layout->part_count ? rollout->layout->part_count : 1;
-    rollout->current.digests = weft_mem_take(parts, sizeof *rollout->current.digests);
-    rollout->stage.digests = weft_mem_take(parts, sizeof *rollout->stage.digests);
-    rollout->current.fresh = weft_mem_take(parts, sizeof *rollout->current.fresh);
-    if (!rollout->current.digests || !rollout->stage.digests || !rollout->current.fresh)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
-    weft_status status = open_laid(rollout, sizes);
+    weft_status status = weft_mem_list_take(weft_rollout_digests(rollout, rollout->layout), "for digests");
+    if (status == WEFT_OK)
+        status = open_laid(rollout, sizes);
     if (status == WEFT_OK)
         status = weft_unpacker_open(&rollout->stage.unpacker);
     if (status == WEFT_OK)
@@ -232,9 +236,7 @@ void weft_rollout_give_back(weft_rollout *rollout)
     weft_blob_drop(rollout->arriving.attachment);
     weft_blob_drop(rollout->current.attachment);
     weft_binding_close(&rollout->current.weights);
-    weft_mem_give(rollout->current.fresh);
-    weft_mem_give(rollout->stage.digests);
-    weft_mem_give(rollout->current.digests);
+    weft_mem_list_give(weft_rollout_digests(rollout, rollout->layout));
     weft_mem_give(rollout);
 }
 
@@ -272,32 +274,30 @@ void weft_rollout_leave(weft_rollout *rollout, uint64_t deadline_ns)
         rollout->hooks->flush(rollout->relay, deadline_ns);
 }
 
-static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *sizes)
+static void print_memory(const weft_rollout *rollout, weft_sizes *sizes)
 {
     weft_session *session = rollout->session;
-    char size[WEFT_SIZE_PRINTED];
-    const uint64_t relay = rollout->relay ? rollout->hooks->bytes(rollout->relay) : 0;
-    const uint64_t bytes = sizes->bytes - sizes->relay + relay;
-    char source[WEFT_SITE_NAME + 8] = "";
+    weft_need *relay = weft_sizes_need(sizes, "relay");
+    char size[WEFT_SIZE_PRINTED], source[WEFT_SITE_NAME + 8] = "";
+    sizes->bytes -= relay->bytes;
+    relay->bytes = rollout->relay ? rollout->hooks->bytes(rollout->relay) : 0;
+    sizes->bytes += relay->bytes;
     if (rollout->joining.route.source)
         snprintf(source, sizeof source, ", source %u", rollout->joining.route.source - 1);
-    session->stats.memory_bytes += bytes;
+    session->stats.memory_bytes += sizes->bytes;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->intake.provider->name);
-    weft_log(WEFT_LOG_INFO,
-             "rollout %s%s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, encoded "
-             "%.1f, digests %.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
-             rollout->site.name, source, (double)bytes / 1e6, (double)rollout->layout->bytes / 1e6,
-             (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
-             (double)sizes->encoded / 1e6, (double)sizes->digests / 1e6, (double)sizes->image / 1e6,
-             (double)relay / 1e6, session->backend_name, rollout->intake.provider->name, rollout->intake.facts.fabric);
+    weft_log(WEFT_LOG_INFO, "rollout %s%s: at most %.1f MB beside the weights' %.1f: %s; backend %s, provider %s (%s)",
+             rollout->site.name, source, (double)sizes->bytes / 1e6, (double)rollout->layout->bytes / 1e6,
+             weft_sizes_print(sizes).text, session->backend_name, rollout->intake.provider->name,
+             rollout->intake.facts.fabric);
     if (sizes->device > 0)
         weft_log(WEFT_LOG_INFO, "rollout %s: %.1f MB of the device's memory: batches %.1f, staging %.1f; %.1f are free",
                  rollout->site.name, (double)sizes->device / 1e6, (double)sizes->batches / 1e6,
-                 (double)sizes->staging.bytes / 1e6, (double)session->backend->memory_left(session->device) / 1e6);
-    if (sizes->staging.automatic)
+                 (double)sizes->chosen.bytes / 1e6, (double)session->backend->memory_left(session->device) / 1e6);
+    if (sizes->chosen.automatic)
         weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
-                 rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,
-                 sizes->staging.percent);
+                 rollout->site.name, weft_size_print(sizes->chosen.bytes, size), sizes->chosen.why,
+                 sizes->chosen.percent);
 }
 
 /* Leaves to an end its share of what the process may take. */
@@ -317,7 +317,7 @@ static void share_out(const weft_rollout_share *share, weft_site_peer *site, wef
 }
 
 /* Resolves each `auto` to a size, from here on as if the site had said so. */
-static void settle_sizes(weft_rollout *rollout, const weft_rollout_share *share, weft_rollout_sizes *sizes)
+static void settle_sizes(weft_rollout *rollout, const weft_rollout_share *share, weft_sizes *sizes)
 {
     const weft_session *session = rollout->session;
     weft_mem_host memory;
@@ -326,15 +326,15 @@ static void settle_sizes(weft_rollout *rollout, const weft_rollout_share *share,
         weft_mem_host_reserve(&memory, rollout->layout->bytes);
     if (share->ends > 1)
         share_out(share, &rollout->site, &memory, rollout->layout);
-    *sizes = weft_rollout_sizes_of(session->site, &rollout->site, rollout->layout, session->backend, &memory);
+    *sizes = weft_rollout_sizes(session->site, &rollout->site, rollout->layout, session->backend, &memory);
     rollout->site.bucket_max = sizes->bucket;
-    rollout->site.staging = sizes->staging.bytes;
+    rollout->site.staging = sizes->chosen.bytes;
 }
 
 weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, const weft_division *division,
                               const weft_rollout_share *share, const weft_relay_hooks *hooks, weft_rollout **made)
 {
-    weft_rollout_sizes sizes;
+    weft_sizes sizes;
     weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);
     if (!rollout)
         return weft_fail(WEFT_E_MEMORY, "no memory for a rollout");
@@ -377,7 +377,8 @@ weft_status weft_rollout_lay(weft_rollout *rollout, const weft_division *divisio
                              const uint64_t *from)
 {
     const uint64_t least = weft_staging_largest(division->layout) + 16, largest = division->layout->largest_frame;
-    weft_rollout_sizes sizes = {.encoded = rollout->arriving.kept.capacity};
+    weft_sizes sizes = {.count = 0};
+    weft_sizes_add(&sizes, "encoded", rollout->arriving.kept.capacity);
     if (rollout->relay)
         rollout->hooks->close(rollout);
     close_laid(rollout);

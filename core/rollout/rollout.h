@@ -90,7 +90,13 @@ typedef struct weft_rollout_share {
     double of_bytes; /* share of the process's weights, from 0 to 1 */
 } weft_rollout_share;
 
+/* ---- sizes_rollout.c */
+/* Adds up what an end takes with the staging that it has now, because more could not be had. */
+void weft_rollout_sizes_lower(weft_sizes *sizes, const weft_rollout *rollout);
+
 /* ---- rollout.c */
+/* Lists the digests that an end keeps. */
+weft_mem_list weft_rollout_digests(weft_rollout *rollout, const weft_layout *layout);
 /* Opens an end. `hooks` serve it if `row` makes it a relay. The session and the division outlive the end. */
 weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, const weft_division *division,
                               const weft_rollout_share *share, const weft_relay_hooks *hooks, weft_rollout **made);

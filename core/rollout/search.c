@@ -88,22 +88,21 @@ weft_status weft_search_join(weft_rollout *rollout)
     return begin(rollout, WEFT_SEARCH_JOIN, rollout->current.digests, (weft_version){0, 0, 0});
 }
 
-weft_status weft_search_open(weft_searching *searching, const weft_layout *layout)
+weft_mem_list weft_search_memory(weft_searching *searching, const weft_layout *layout)
 {
-    searching->tensors = weft_mem_take(layout->count / 8 + 1, 1);
-    searching->nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
-    searching->wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
-    if (searching->tensors && searching->nearest_tensors && searching->wrong)
-        return WEFT_OK;
-    return weft_fail(WEFT_E_MEMORY, "no memory to find wrong tiles");
+    return (weft_mem_list){{WEFT_MEM_TAKEN(searching->tensors, layout->count / 8 + 1),
+                            WEFT_MEM_TAKEN(searching->nearest_tensors, layout->count / 8 + 1),
+                            WEFT_MEM_TAKEN(searching->wrong, layout->unit_count / 8 + 1)}};
 }
 
-void weft_search_close(weft_searching *searching)
+weft_status weft_search_open(weft_searching *searching, const weft_layout *layout)
 {
-    weft_mem_give(searching->wrong);
-    weft_mem_give(searching->nearest_tensors);
-    weft_mem_give(searching->tensors);
-    searching->wrong = searching->nearest_tensors = searching->tensors = NULL;
+    return weft_mem_list_take(weft_search_memory(searching, layout), "to find wrong tiles");
+}
+
+void weft_search_close(weft_searching *searching, const weft_layout *layout)
+{
+    weft_mem_list_give(weft_search_memory(searching, layout));
 }
 
 /* ---- answers */

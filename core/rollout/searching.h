@@ -2,6 +2,7 @@
 #ifndef WEFT_CORE_SEARCHING_H
 #define WEFT_CORE_SEARCHING_H
 
+#include "base/mem.h"
 #include "layout/part.h"
 #include "session/session.h"
 #include "wire/wire.h"
@@ -50,7 +51,8 @@ weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint6
 /* Ends a search that is done or has taken io_deadline. Errors: the fault that waited for the search, if one did. */
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 weft_status weft_search_open(weft_searching *searching, const weft_layout *layout);
-void weft_search_close(weft_searching *searching);
+void weft_search_close(weft_searching *searching, const weft_layout *layout);
+weft_mem_list weft_search_memory(weft_searching *searching, const weft_layout *layout);
 /* Forgets the search, because the connection is gone. */
 void weft_search_drop(weft_searching *searching);
 

@@ -147,11 +147,8 @@ void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now
 bool weft_rail_has_room(const weft_rails *rails, const weft_rail *rail);
 
 /* ---- rail_again.c: chunks that go again */
-/* Takes the memory for the parcels of so many slots, if any peer of the site may have several rails. */
-weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site, uint64_t slots);
-/* Returns the bytes of that memory. */
-uint64_t weft_parcel_need(const weft_site *site, uint64_t slots);
-void weft_parcel_close(weft_buffers *buffers);
+/* Returns true if a peer of the site may have several rails, so that there are parcels. */
+bool weft_parcels_wanted(const weft_site *site);
 /* Begins the parcel of a bucket that is about to be posted. */
 void weft_parcel_begin(weft_sender *sender, uint32_t slot);
 /* Notes that a chunk went by a rail. */

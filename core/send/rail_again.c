@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/status.h"
 #include "send/send.h"
 
@@ -13,30 +12,13 @@ static bool is_several(const weft_site_peer *peer)
     return peer->streams * weft_site_rails(peer->address, list) > 1;
 }
 
-uint64_t weft_parcel_need(const weft_site *site, uint64_t slots)
+bool weft_parcels_wanted(const weft_site *site)
 {
     bool several = false, pattern;
     weft_site_peer row;
     for (size_t i = 0; !several && weft_site_row(site, i, &row, &pattern); i++)
         several = is_several(&row);
-    return several ? slots * sizeof(weft_parcel) : 0;
-}
-
-weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site, uint64_t slots)
-{
-    buffers->parcels_bytes = weft_parcel_need(site, slots);
-    if (buffers->parcels_bytes == 0)
-        return WEFT_OK;
-    buffers->parcels = weft_mem_map(buffers->parcels_bytes);
-    return buffers->parcels ? WEFT_OK
-                            : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",
-                                        (unsigned long long)buffers->parcels_bytes);
-}
-
-void weft_parcel_close(weft_buffers *buffers)
-{
-    if (buffers->parcels)
-        weft_mem_unmap(buffers->parcels, buffers->parcels_bytes);
+    return several;
 }
 
 void weft_parcel_begin(weft_sender *sender, uint32_t slot)

@@ -1,25 +1,21 @@
 #include "send/slabs.h"
 
-#include "base/mem.h"
-#include "base/status.h"
-
-weft_status weft_buffers_open(weft_buffers *buffers, uint32_t receivers)
+weft_mem_list weft_buffers_memory(weft_buffers *buffers)
 {
     weft_slabs *slabs = &buffers->slabs;
-    buffers->headers_bytes = (uint64_t)receivers * buffers->slots_most * WEFT_HEADER_STRIDE;
-    buffers->headers = weft_mem_map(buffers->headers_bytes);
-    slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
-    return buffers->headers && slabs->memory
-               ? WEFT_OK
-               : weft_fail(
-                     WEFT_E_MEMORY, "no memory to send from: %u times %llu bytes, and %llu bytes of bucket headers",
-                     slabs->count, (unsigned long long)slabs->slab_bytes, (unsigned long long)buffers->headers_bytes);
+    return (weft_mem_list){{WEFT_MEM_PAGES(buffers->headers, buffers->headers_bytes),
+                            WEFT_MEM_PAGES(buffers->parcels, buffers->parcel_count),
+                            WEFT_MEM_PAGES(slabs->memory, slabs->slab_bytes * slabs->count),
+                            WEFT_MEM_TAKEN(slabs->free, slabs->count)}};
+}
+
+weft_status weft_buffers_open(weft_buffers *buffers)
+{
+    return weft_mem_list_take(weft_buffers_memory(buffers), "to send from: %u times %llu, and headers of buckets",
+                              buffers->slabs.count, (unsigned long long)buffers->slabs.slab_bytes);
 }
 
 void weft_buffers_close(weft_buffers *buffers)
 {
-    if (buffers->headers)
-        weft_mem_unmap(buffers->headers, buffers->headers_bytes);
-    if (buffers->slabs.memory)
-        weft_mem_unmap(buffers->slabs.memory, buffers->slabs.slab_bytes * buffers->slabs.count);
+    weft_mem_list_give(weft_buffers_memory(buffers));
 }

@@ -27,7 +27,7 @@ struct weft_buffers {
     weft_slabs slabs;
     uint8_t *headers;     /* headers of buckets: one for each receiver and slot */
     weft_parcel *parcels; /* as many; NULL: no receiver has several rails */
-    uint64_t headers_bytes, parcels_bytes;
+    uint64_t headers_bytes, parcel_count;
     uint32_t slots_most; /* slots that a receiver may use, at most */
 };
 
@@ -36,9 +36,9 @@ static inline uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
     return slabs->memory + (uint64_t)slab * slabs->slab_bytes;
 }
 
-/* Takes the memory of the slabs, whose number and bytes are set, and headers for `slots_most` slots of each receiver.
- */
-weft_status weft_buffers_open(weft_buffers *buffers, uint32_t receivers);
+/* Lists the memory of the slabs, of headers and of parcels, whose numbers and bytes are set. */
+weft_mem_list weft_buffers_memory(weft_buffers *buffers);
+weft_status weft_buffers_open(weft_buffers *buffers);
 void weft_buffers_close(weft_buffers *buffers);
 
 #endif

@@ -23,19 +23,21 @@
 #include "layout/digest.h"
 #include "trainer/recorder.h"
 
+weft_mem_list weft_publish_digests(weft_publisher *publisher, const weft_layout *layout)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(publisher->newest.digests, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(publisher->encoding.delta, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(publisher->encoding.discard, layout->part_count + 1)}};
+}
+
 weft_status weft_publish_open(weft_publisher *publisher)
 {
-    weft_layout *layout = publisher->session->layout;
-    uint64_t parts = layout->part_count ? layout->part_count : 1;
-    publisher->newest.digests = weft_mem_take(parts, sizeof *publisher->newest.digests);
-    publisher->encoding.delta = weft_mem_take(parts, sizeof *publisher->encoding.delta);
-    publisher->encoding.discard = weft_mem_take(parts, sizeof *publisher->encoding.discard);
-    if (!publisher->newest.digests || !publisher->encoding.delta || !publisher->encoding.discard)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     const weft_session *session = publisher->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0, 0};
-    weft_status status = weft_encoder_open(&publisher->encoding.encoder, session->backend, &options, session->device,
-                                           layout, weft_team_workers(session->site->trainer.threads));
+    weft_status status = weft_mem_list_take(weft_publish_digests(publisher, session->layout), "for digests");
+    if (status == WEFT_OK)
+        status = weft_encoder_open(&publisher->encoding.encoder, session->backend, &options, session->device,
+                                   session->layout, weft_team_workers(session->site->trainer.threads));
     return status == WEFT_OK ? weft_shadow_open(&publisher->shadow, publisher->session) : status;
 }
 
@@ -46,9 +48,7 @@ void weft_publish_close(weft_publisher *publisher)
     weft_binding_close(&publisher->weights);
     weft_shadow_close(&publisher->shadow, publisher->session);
     weft_encoder_close(&publisher->encoding.encoder);
-    weft_mem_give(publisher->encoding.discard);
-    weft_mem_give(publisher->encoding.delta);
-    weft_mem_give(publisher->newest.digests);
+    weft_mem_list_give(weft_publish_digests(publisher, publisher->session->layout));
 }
 
 /* ---- encode */

@@ -7,6 +7,15 @@
 /* Takes the memory that publishing needs besides the journal: for digests, encoder and shadow. */
 weft_status weft_publish_open(weft_publisher *publisher);
 void weft_publish_close(weft_publisher *publisher);
+weft_mem_list weft_publish_digests(weft_publisher *publisher, const weft_layout *layout);
+
+/* ---- buffers.c: registered memory beside the journal */
+weft_status weft_trainer_buffers_open(weft_buffers *buffers, const weft_session *session);
+void weft_trainer_buffers_close(weft_buffers *buffers);
+/* Returns the bytes that these take, with a journal of so many bytes. */
+uint64_t weft_trainer_buffers_need(const weft_site *site, const weft_layout *layout, uint64_t journal_bytes);
+/* Returns how many slabs are in the pool, with a journal of so many bytes. */
+uint32_t weft_trainer_slabs(const weft_layout *layout, uint64_t journal_bytes);
 
 /* ---- eviction.c: room in the journal, whatever lags */
 /* Gives something up, first what is cheapest to have again: levels beside the journal's own, merged updates, the oldest

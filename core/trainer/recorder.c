@@ -42,20 +42,30 @@ static weft_status cells_take(weft_recorder *recorder)
     return status;
 }
 
+static weft_mem_list memory_of(weft_recorder *recorder, const weft_layout *layout)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(recorder->frame, layout->largest_frame + 1),
+                            WEFT_MEM_TAKEN(recorder->digests, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(recorder->delta, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(recorder->before, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(recorder->after, layout->part_count + 1)}};
+}
+
+uint64_t weft_recorder_need(const weft_layout *layout)
+{
+    return sizeof(weft_recorder) + weft_mem_list_bytes(memory_of(&(weft_recorder){0}, layout)) +
+           weft_rebuilder_need(layout) + weft_encoder_need(layout, 1, 1);
+}
+
 static weft_status memory_take(weft_recorder *recorder)
 {
     weft_publisher *publisher = recorder->publisher;
     const weft_layout *layout = publisher->session->layout;
     const weft_backend_options options = {-1, publisher->session->site->trainer.kernels, 0, 0};
-    recorder->frame = weft_mem_take(layout->largest_frame + 1, 1);
-    recorder->digests = weft_mem_take(layout->part_count + 1, sizeof *recorder->digests);
-    recorder->delta = weft_mem_take(layout->part_count + 1, sizeof *recorder->delta);
-    recorder->before = weft_mem_take(layout->part_count + 1, sizeof *recorder->before);
-    recorder->after = weft_mem_take(layout->part_count + 1, sizeof *recorder->after);
-    if (!recorder->frame || !recorder->digests || !recorder->delta || !recorder->before || !recorder->after)
-        return weft_fail(WEFT_E_MEMORY, "no memory to write versions into a store");
     recorder->backend = weft_backend_find("host");
-    weft_status status = cells_take(recorder);
+    weft_status status = weft_mem_list_take(memory_of(recorder, layout), "to write versions into a store");
+    if (status == WEFT_OK)
+        status = cells_take(recorder);
     if (status == WEFT_OK)
         status = recorder->backend->open(&options, &recorder->device);
     const weft_rebuilder_owner owner = {publisher,       recorder->backend,  recorder->device,
@@ -105,21 +115,11 @@ void weft_recorder_close(weft_recorder *recorder)
         recorder->backend->close(recorder->device);
     for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
         weft_update_cells_close(&recorder->cells[kind]);
-    weft_mem_give(recorder->after);
-    weft_mem_give(recorder->before);
-    weft_mem_give(recorder->delta);
-    weft_mem_give(recorder->digests);
-    weft_mem_give(recorder->frame);
+    weft_mem_list_give(memory_of(recorder, recorder->publisher->session->layout));
     weft_store_close(recorder->store);
     pthread_cond_destroy(&recorder->gone);
     pthread_cond_destroy(&recorder->wake);
     weft_mem_give(recorder);
-}
-
-uint64_t weft_recorder_need(const weft_layout *layout)
-{
-    return sizeof(weft_recorder) + layout->largest_frame + 4 * layout->part_count * sizeof(uint64_t) +
-           weft_rebuilder_need(layout) + weft_encoder_need(layout, 1, 1);
 }
 
 /* ---- what is there, and what is not */

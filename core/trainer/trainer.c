@@ -40,36 +40,6 @@ static void figures(const weft_session *session, weft_stats_info *stats)
         weft_rail_count(&session->trainer->peers.list[i].sender.rails, stats->rails);
 }
 
-static weft_status open_slabs(weft_slabs *slabs)
-{
-    slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    if (!slabs->free)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the list of %u slabs", slabs->count);
-    for (uint32_t i = 0; i < slabs->count; i++)
-        slabs->free[i] = i;
-    slabs->free_count = slabs->count;
-    return weft_packer_open(&slabs->packer);
-}
-
-static weft_status open_buffers(weft_buffers *buffers, const weft_session *session, uint32_t peers)
-{
-    buffers->slots_most = weft_trainer_slots(session->site);
-    buffers->slabs.slab_bytes = weft_size_slab(session->layout);
-    buffers->slabs.count = weft_trainer_slabs(session->layout, session->site->trainer.journal);
-    weft_status status = weft_buffers_open(buffers, peers);
-    if (status == WEFT_OK)
-        status = weft_parcel_open(buffers, session->site, (uint64_t)peers * buffers->slots_most);
-    return status == WEFT_OK ? open_slabs(&buffers->slabs) : status;
-}
-
-static void close_buffers(weft_buffers *buffers)
-{
-    weft_packer_close(&buffers->slabs.packer);
-    weft_mem_give(buffers->slabs.free);
-    weft_parcel_close(buffers);
-    weft_buffers_close(buffers);
-}
-
 static void end_limits(weft_trainer *trainer)
 {
     weft_log_limit_end(&trainer->door.strangers);
@@ -182,7 +152,7 @@ static weft_status open_parts(weft_trainer *trainer)
     weft_peer_levels_begin(&trainer->demand, session->layout, publisher->encoding.encoder.lanes.count,
                            publisher->journal.arena.bytes);
     weft_log_limit_open(&trainer->comers, &session->sink, PEER_LINES);
-    status = open_buffers(&trainer->buffers, session, trainer->peers.count);
+    status = weft_trainer_buffers_open(&trainer->buffers, session);
     if (status == WEFT_OK)
         status = weft_door_open(&trainer->door, session->division.model);
     trainer->outlets = (weft_outlets){
@@ -211,7 +181,7 @@ static void give_back(weft_trainer *trainer)
     const bool stays = weft_recorder_is_given_up(trainer->publisher.recorder);
     weft_outlets_close(&trainer->outlets); /* first, because their regions are the memory of the parts below */
     close_peers(&trainer->peers);
-    close_buffers(&trainer->buffers);
+    weft_trainer_buffers_close(&trainer->buffers);
     close_publisher(&trainer->publisher);
     weft_door_close(&trainer->door);
     if (stays) {
@@ -268,44 +238,39 @@ static void close_trainer(weft_session *session)
     give_back(trainer);
 }
 
-static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *sizes)
+static void print_memory(const weft_trainer *trainer, const weft_sizes *sizes)
 {
     weft_session *session = trainer->session;
     char size[WEFT_SIZE_PRINTED];
     session->stats.memory_bytes = sizes->bytes;
-    weft_log(
-        WEFT_LOG_INFO,
-        "trainer: at most %.1f MB beside the weights' %.1f: shadow %.1f, journal %.1f, digests %.1f, merging %.1f, "
-        "encoding %.1f, slabs %.1f, %u peers %.1f; backend %s",
-        (double)sizes->bytes / 1e6, (double)session->layout->bytes / 1e6, (double)sizes->shadow / 1e6,
-        (double)sizes->journal.bytes / 1e6, (double)sizes->digests / 1e6, (double)sizes->merging / 1e6,
-        (double)sizes->encoding / 1e6, (double)sizes->slabs / 1e6, trainer->peers.count - WEFT_GUESTS,
-        (double)sizes->peers / 1e6, session->backend_name);
+    weft_log(WEFT_LOG_INFO, "trainer: at most %.1f MB beside the weights' %.1f: %s of %u; backend %s",
+             (double)sizes->bytes / 1e6, (double)session->layout->bytes / 1e6, weft_sizes_print(sizes).text,
+             trainer->peers.count - WEFT_GUESTS, session->backend_name);
     if (sizes->device > 0)
         weft_log(WEFT_LOG_INFO,
                  "trainer: %.1f MB of the device's memory: batches %.1f, change lists %.1f, shadow %.1f; %.1f are free",
                  (double)sizes->device / 1e6, (double)sizes->batches / 1e6, (double)sizes->lists / 1e6,
                  (double)(sizes->device - sizes->batches - sizes->lists) / 1e6,
                  (double)session->backend->memory_left(session->device) / 1e6);
-    if (sizes->journal.automatic)
-        weft_log(WEFT_LOG_INFO, "trainer: journal = auto is %s: %s", weft_size_print(sizes->journal.bytes, size),
-                 sizes->journal.why);
+    if (sizes->chosen.automatic)
+        weft_log(WEFT_LOG_INFO, "trainer: journal = auto is %s: %s", weft_size_print(sizes->chosen.bytes, size),
+                 sizes->chosen.why);
 }
 
 /* Settles what `auto` comes to, as if the site had named that. Weights in host memory may be read after this. */
-static void settle_sizes(weft_session *session, weft_trainer_sizes *sizes)
+static void settle_sizes(weft_session *session, weft_sizes *sizes)
 {
     weft_mem_host memory;
     weft_shadow_settle(session);
     weft_mem_host_read("", &memory);
     if (!(session->backend->caps & WEFT_BACKEND_DEVICE))
         weft_mem_host_reserve(&memory, session->layout->bytes);
-    *sizes = weft_trainer_sizes_of(session->site, session->layout, session->backend, &memory);
-    session->site->trainer.journal = sizes->journal.bytes;
+    *sizes = weft_trainer_sizes(session->site, session->layout, session->backend, &memory);
+    session->site->trainer.journal = sizes->chosen.bytes;
 }
 
 /* Starts to answer peers: that no weights are bound yet. */
-static weft_status start(weft_trainer *trainer, const weft_trainer_sizes *sizes)
+static weft_status start(weft_trainer *trainer, const weft_sizes *sizes)
 {
     print_memory(trainer, sizes);
     weft_log(WEFT_LOG_INFO, "listening on %s; peers join when weights are bound", trainer->session->stats.listen);
@@ -344,7 +309,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     uint32_t peers = (uint32_t)site->trainer.max_peers + WEFT_GUESTS;
     const uint32_t fds = WEFT_PORTS_MAX * peers + 3; /* 3: to be woken, the door, and the watch of all connections */
     weft_session *made = NULL;
-    weft_trainer_sizes sizes;
+    weft_sizes sizes;
     const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory,
                                        site->session.device_deadline_ms};
     weft_division division;

@@ -10,16 +10,17 @@
 #include "base/mem.h"
 #include "base/status.h"
 
+weft_mem_list weft_control_memory(weft_control *control)
+{
+    return (weft_mem_list){
+        {WEFT_MEM_TAKEN(control->in, WEFT_CONTROL_IN_BYTES), WEFT_MEM_TAKEN(control->out, WEFT_CONTROL_OUT_BYTES)}};
+}
+
 weft_status weft_control_open(weft_control *control)
 {
     memset(control, 0, sizeof *control);
     control->fd = -1;
-    control->in = weft_mem_take(1, WEFT_CONTROL_IN_BYTES);
-    control->out = weft_mem_take(1, WEFT_CONTROL_OUT_BYTES);
-    if (control->in && control->out)
-        return WEFT_OK;
-    weft_control_close(control);
-    return weft_fail(WEFT_E_MEMORY, "no memory for a control connection's buffers");
+    return weft_mem_list_take(weft_control_memory(control), "for a control connection's buffers");
 }
 
 void weft_control_hang_up(weft_control *control)
@@ -43,9 +44,7 @@ void weft_control_close(weft_control *control)
 {
     if (control->in)
         weft_control_hang_up(control);
-    weft_mem_give(control->in);
-    weft_mem_give(control->out);
-    control->in = control->out = NULL;
+    weft_mem_list_give(weft_control_memory(control));
 }
 
 static weft_status lost(weft_control *control, const char *why)

@@ -5,6 +5,7 @@
 #ifndef WEFT_CORE_CONTROL_H
 #define WEFT_CORE_CONTROL_H
 
+#include "base/mem.h"
 #include "security/seal.h"
 #include "wire/wire.h"
 
@@ -40,6 +41,7 @@ typedef struct weft_control {
 /* Takes the memory of both buffers. */
 weft_status weft_control_open(weft_control *control);
 void weft_control_close(weft_control *control);
+weft_mem_list weft_control_memory(weft_control *control);
 /* Closes the socket and keeps the buffers for the next connection. */
 void weft_control_hang_up(weft_control *control);
 

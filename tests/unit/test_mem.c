@@ -133,6 +133,39 @@ static void every_block_is_counted(void **state)
     assert_int_equal(weft_mem_allocations() - before, 4);
 }
 
+typedef struct thing {
+    uint32_t *words;
+    uint8_t *pages, *none, *more;
+    uint64_t count;
+} thing;
+
+static weft_mem_list memory_of(thing *t)
+{
+    return (weft_mem_list){{WEFT_MEM_TAKEN(t->words, t->count), WEFT_MEM_PAGES(t->pages, 5000),
+                            WEFT_MEM_TAKEN(t->none, 0), WEFT_MEM_PAGES(t->more, 1)}};
+}
+
+/* A list is taken whole or not at all, and what it adds up is what it takes. A block of no bytes is none. */
+static void lists_are_taken_whole(void **state)
+{
+    thing t = {.count = 3};
+    (void)state;
+    const uint64_t blocks = weft_mem_blocks();
+    assert_int_equal(weft_mem_list_bytes(memory_of(&t)), 12 + 5000 + 1);
+    assert_int_equal(weft_mem_list_take(memory_of(&t), "for %s", "a test"), WEFT_OK);
+    assert_int_equal(weft_mem_blocks() - blocks, 3);
+    t.words[2] = t.pages[4999] = t.more[0] = 1;
+    assert_null(t.none);
+    weft_mem_list_give(memory_of(&t));
+    weft_mem_list_give(memory_of(&t));
+    assert_int_equal(weft_mem_blocks(), blocks);
+    t.count = UINT64_MAX / 2;
+    assert_int_equal(weft_mem_list_take(memory_of(&t), "for %s", "a test"), WEFT_E_MEMORY);
+    assert_non_null(strstr(weft_last_error(), "bytes for a test"));
+    assert_int_equal(weft_mem_blocks(), blocks);
+    assert_true(!t.words && !t.pages && !t.more);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +173,7 @@ int main(void)
         cmocka_unit_test(growing_from_nothing_is_taking), cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(nothing_is_a_block_too),         cmocka_unit_test(texts_are_copied),
         cmocka_unit_test(maps_are_whole_zeroed_pages),    cmocka_unit_test(every_block_is_counted),
+        cmocka_unit_test(lists_are_taken_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

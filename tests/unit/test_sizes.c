@@ -17,6 +17,7 @@
 #include "rollout/sizes_rollout.h"
 #include "send/slabs.h"
 #include "tests/support/site_scratch.h"
+#include "trainer/publish.h"
 #include "trainer/recorder.h"
 #include "trainer/sizes_trainer.h"
 
@@ -230,12 +231,12 @@ static void journals(void **state)
     for (size_t m = 0; m < 3; m++) {
         weft_layout *layout = models[m]();
         const weft_mem_host plenty = host_of(1024 * GB, 900 * GB), little = host_of(512 * GB, layout->bytes + GB);
-        weft_trainer_sizes sizes = weft_trainer_sizes_of(site, layout, &weft_backend_host, &plenty);
-        assert_true(sizes.journal.bytes / 4 * 3 >= 4 * 0.04 * (double)layout->elements * 1.2);
-        assert_true(sizes.shadow == weft_binding_spaced_bytes(layout) &&
-                    sizes.bytes > sizes.shadow + sizes.journal.bytes);
-        sizes = weft_trainer_sizes_of(site, layout, &weft_backend_host, &little);
-        assert_in_range(sizes.journal.bytes, GB / 5, GB / 4);
+        weft_sizes sizes = weft_trainer_sizes(site, layout, &weft_backend_host, &plenty);
+        assert_true(sizes.chosen.bytes / 4 * 3 >= 4 * 0.04 * (double)layout->elements * 1.2);
+        assert_true(weft_sizes_need(&sizes, "shadow")->bytes == weft_binding_spaced_bytes(layout) &&
+                    sizes.bytes > weft_sizes_need(&sizes, "shadow")->bytes + sizes.chosen.bytes);
+        sizes = weft_trainer_sizes(site, layout, &weft_backend_host, &little);
+        assert_in_range(sizes.chosen.bytes, GB / 5, GB / 4);
         weft_layout_free(layout);
     }
     weft_site_free(site);
@@ -248,10 +249,10 @@ static void a_model_of_a_megabyte(void **state)
     weft_site *site = site_of("[trainer]\nthreads = 8\n[peers]\nprovider = loop\n[peer.a]\n");
     const weft_mem_host memory = host_of(256 * GB, 200 * GB);
     (void)state;
-    assert_true(weft_trainer_sizes_of(site, layout, &weft_backend_host, &memory).bytes < 300000000);
-    const weft_rollout_sizes sizes = weft_rollout_sizes_of(site, site->peers, layout, &weft_backend_host, &memory);
+    assert_true(weft_trainer_sizes(site, layout, &weft_backend_host, &memory).bytes < 300000000);
+    const weft_sizes sizes = weft_rollout_sizes(site, site->peers, layout, &weft_backend_host, &memory);
     assert_true(sizes.bytes < 50000000);
-    assert_true(sizes.staging.percent == 100);
+    assert_true(sizes.chosen.percent == 100);
     assert_true(sizes.bucket >= layout->largest_frame && sizes.bucket <= 2 * MIB);
     weft_layout_free(layout);
     weft_site_free(site);
@@ -287,8 +288,8 @@ static void parts_have_bounds(void **state)
         assert_int_equal(weft_size_batches(&far, batches[i][0]), batches[i][1]);
     assert_int_equal(weft_trainer_slabs(layout, 0), 4);
     assert_int_equal(weft_trainer_slabs(layout, UINT64_C(1) << 50), WEFT_SLABS_MAX);
-    const uint64_t without = weft_trainer_sizes_of(site, layout, &weft_backend_host, &memory).bytes,
-                   with = weft_trainer_sizes_of(stored, layout, &weft_backend_host, &memory).bytes;
+    const uint64_t without = weft_trainer_sizes(site, layout, &weft_backend_host, &memory).bytes,
+                   with = weft_trainer_sizes(stored, layout, &weft_backend_host, &memory).bytes;
     assert_true(with >= without + weft_recorder_need(layout));
     weft_site_free(stored);
     weft_site_free(site);

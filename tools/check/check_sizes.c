@@ -54,28 +54,30 @@ static void judge_host(const question *q, const char *end, uint64_t bytes)
              (double)q->memory.available / 1e6, q->memory.by);
 }
 
-static void judge_journal(const question *q, const weft_trainer_sizes *sizes)
+static void judge_journal(const question *q, const weft_sizes *sizes)
 {
     char text[WEFT_SIZE_PRINTED];
     const uint64_t one = weft_size_journal_for(weft_size_kept(q->layout, ONE_PERCENT));
-    if (sizes->journal.bytes < one)
+    if (sizes->chosen.bytes < one)
         warn(q,
              "trainer: an update of 1 %% does not fit its journal: every peer gets a snapshot instead; raise "
              "[trainer] journal to at least %s",
              weft_size_print(one, text));
 }
 
-static void judge_peer(const question *q, const weft_site_peer *peer, const char *name, const weft_rollout_sizes *sizes)
+static void judge_peer(const question *q, const weft_site_peer *peer, const char *name, weft_sizes *sizes)
 {
     char text[WEFT_SIZE_PRINTED];
     const uint64_t one = weft_size_staged(q->layout, ONE_PERCENT), least = weft_staging_largest(q->layout);
-    if (sizes->staging.bytes < least)
+    if (sizes->chosen.bytes < least)
         warn(q, "%s: staging does not hold the largest unit: it will not open; raise [peer.%s] staging to at least %s",
              name, name, weft_size_print(least, text));
-    else if (sizes->staging.bytes < one)
+    else if (sizes->chosen.bytes < one)
         warn(q, "%s: an update of 1 %% does not fit its staging: it %s instead; raise [peer.%s] staging to at least %s",
              name,
-             sizes->encoded < weft_size_kept(q->layout, ONE_PERCENT) ? "gets a snapshot" : "commits slowly, encoded",
+             weft_sizes_need(sizes, "encoded")->bytes < weft_size_kept(q->layout, ONE_PERCENT)
+                 ? "gets a snapshot"
+                 : "commits slowly, encoded",
              name, weft_size_print(one, text));
     if (sizes->bucket < q->layout->largest_frame)
         warn(q,
@@ -88,32 +90,37 @@ static void judge_peer(const question *q, const weft_site_peer *peer, const char
 
 /* ---- the ends */
 
+/* Adds what an end takes: all of it, and after that each need. The one of which the site may leave the size to weft has
+ * its reason. */
+static json_t *sizes_add(json_t *end, const weft_sizes *sizes, const char *chosen)
+{
+    json_object_set_new(end, "device", json_integer((json_int_t)sizes->device));
+    json_object_set_new(end, "bytes", json_integer((json_int_t)sizes->bytes));
+    for (uint32_t i = 0; i < sizes->count; i++)
+        json_object_set_new(end, sizes->needs[i].name,
+                            strcmp(sizes->needs[i].name, chosen) == 0
+                                ? size_json(&sizes->chosen)
+                                : json_integer((json_int_t)sizes->needs[i].bytes));
+    return end;
+}
+
 static json_t *trainer_json(const question *q, uint64_t *journal)
 {
-    const weft_trainer_sizes sizes =
-        weft_trainer_sizes_of(q->site, q->layout, backend_of(q->site->trainer.backend), &q->memory);
-    *journal = sizes.journal.bytes;
+    const weft_sizes sizes = weft_trainer_sizes(q->site, q->layout, backend_of(q->site->trainer.backend), &q->memory);
+    *journal = sizes.chosen.bytes;
     judge_host(q, "trainer", sizes.bytes);
     judge_journal(q, &sizes);
-    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I}", "device", (json_int_t)sizes.device, "bytes",
-                     (json_int_t)sizes.bytes, "shadow", (json_int_t)sizes.shadow, "journal", size_json(&sizes.journal),
-                     "digests", (json_int_t)sizes.digests, "merging", (json_int_t)sizes.merging, "encoding",
-                     (json_int_t)sizes.encoding, "slabs", (json_int_t)sizes.slabs, "peers", (json_int_t)sizes.peers);
+    return sizes_add(json_object(), &sizes, "journal");
 }
 
 static json_t *peer_json(const question *q, const weft_site_peer *peer, bool pattern)
 {
     char name[WEFT_SITE_NAME + 2];
-    const weft_rollout_sizes sizes =
-        weft_rollout_sizes_of(q->site, peer, q->layout, backend_of(peer->backend), &q->memory);
+    weft_sizes sizes = weft_rollout_sizes(q->site, peer, q->layout, backend_of(peer->backend), &q->memory);
     snprintf(name, sizeof name, "%s%s", peer->name, pattern ? "*" : "");
     judge_host(q, name, sizes.bytes);
     judge_peer(q, peer, name, &sizes);
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I}", "device", (json_int_t)sizes.device,
-                     "name", name, "bytes", (json_int_t)sizes.bytes, "bucket_max", (json_int_t)sizes.bucket, "slots",
-                     (json_int_t)sizes.slots, "decoding", (json_int_t)sizes.decoding, "staging",
-                     size_json(&sizes.staging), "encoded", (json_int_t)sizes.encoded, "digests",
-                     (json_int_t)sizes.digests, "image", (json_int_t)sizes.image, "relay", (json_int_t)sizes.relay);
+    return sizes_add(json_pack("{s:s, s:I}", "name", name, "bucket_max", (json_int_t)sizes.bucket), &sizes, "staging");
 }
 
 json_t *weft_check_sizes(const weft_site *site, const char *path, const weft_layout *layout, uint64_t *journal)
@@ -154,33 +161,19 @@ static void print_size(const char *what, const json_t *size)
            automatic ? ")" : "", json_number_value(json_object_get(size, "percent")));
 }
 
-/* For each end that has a process of its own. */
-static void print_device(const json_t *end)
+static void print_end(const char *name, json_t *end, const char *chosen)
 {
+    const char *before = ": ";
+    printf("  %s: at most %.1f MB beside the weights", name, mb(end, "bytes"));
+    for (void *need = json_object_iter_at(end, "bytes"); (need = json_object_iter_next(end, need)); before = ", ") {
+        const json_t *value = json_object_iter_value(need), *bytes = json_object_get(value, "bytes");
+        printf("%s%s %.1f", before, json_object_iter_key(need),
+               (double)json_integer_value(bytes ? bytes : value) / 1e6);
+    }
+    putchar('\n');
     if (mb(end, "device") > 0)
         printf("    %.1f MB of the device's memory\n", mb(end, "device"));
-}
-
-static void print_trainer(const json_t *trainer)
-{
-    const json_t *journal = json_object_get(trainer, "journal");
-    printf("  trainer: at most %.1f MB beside the weights: shadow %.1f, journal %.1f, digests %.1f, merging %.1f, "
-           "encoding %.1f, slabs %.1f, peers %.1f\n",
-           mb(trainer, "bytes"), mb(trainer, "shadow"), mb(journal, "bytes"), mb(trainer, "digests"),
-           mb(trainer, "merging"), mb(trainer, "encoding"), mb(trainer, "slabs"), mb(trainer, "peers"));
-    print_device(trainer);
-    print_size("journal", journal);
-}
-
-static void print_peer(const json_t *peer)
-{
-    const json_t *staging = json_object_get(peer, "staging");
-    printf("  %s: at most %.1f MB beside the weights: slots %.1f, decoding %.1f, staging %.1f, encoded %.1f, "
-           "digests %.1f, image %.1f, relay %.1f\n",
-           json_string_value(json_object_get(peer, "name")), mb(peer, "bytes"), mb(peer, "slots"), mb(peer, "decoding"),
-           mb(staging, "bytes"), mb(peer, "encoded"), mb(peer, "digests"), mb(peer, "image"), mb(peer, "relay"));
-    print_device(peer);
-    print_size("staging", staging);
+    print_size(chosen, json_object_get(end, chosen));
 }
 
 void weft_check_sizes_print(const json_t *sizes)
@@ -192,8 +185,9 @@ void weft_check_sizes_print(const json_t *sizes)
            weft_output_plain(json_string_value(json_object_get(model, "path"))).text,
            (ull)json_integer_value(json_object_get(model, "elements")), mb(model, "bytes"), mb(host, "total"),
            mb(host, "available"), json_string_value(json_object_get(host, "by")));
-    print_trainer(json_object_get(sizes, "trainer"));
-    json_array_foreach(json_object_get(sizes, "peers"), index, item) print_peer(item);
+    print_end("trainer", json_object_get(sizes, "trainer"), "journal");
+    json_array_foreach(json_object_get(sizes, "peers"), index, item)
+        print_end(json_string_value(json_object_get(item, "name")), item, "staging");
     json_array_foreach(json_object_get(sizes, "warnings"), index, item)
         printf("  WARNING: %s\n", json_string_value(item));
     if (json_array_size(json_object_get(sizes, "warnings")))

@@ -97,8 +97,7 @@ void weft_bench_end_close(weft_bench_end *end)
         end->provider->region_close(end->to);
     if (end->link)
         end->provider->link_close(end->link);
-    if (end->out)
-        weft_mem_unmap(end->out, WEFT_BENCH_SPAN);
+    weft_mem_unmap(end->out, WEFT_BENCH_SPAN);
     if (end->in)
         weft_mem_unmap(end->in, WEFT_BENCH_SPAN);
     *end = (weft_bench_end){.line = NULL};

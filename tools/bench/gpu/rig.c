@@ -24,8 +24,7 @@ weft_status weft_bench_frames_open(weft_bench_frames *frames, const weft_layout 
 
 void weft_bench_frames_close(weft_bench_frames *frames)
 {
-    if (frames->data)
-        weft_mem_unmap(frames->data, frames->capacity + 1);
+    weft_mem_unmap(frames->data, frames->capacity + 1);
     if (frames->at)
         weft_mem_unmap(frames->at, (frames->most + 1) * sizeof *frames->at);
 }
