@@ -100,9 +100,6 @@ WEFT_API const char *weft_status_name(weft_status status);
 /* Returns who is hurt by a status. A number that is no status hurts the session. Any thread; pure. */
 WEFT_API weft_scope weft_status_scope(weft_status status);
 
-/* Names a scope ("call", "peer", "version", "session", "none"). Any thread; the string is static. */
-WEFT_API const char *weft_scope_name(weft_scope scope);
-
 /* Returns the library's version, "MAJOR.MINOR.PATCH". Any thread; the string is static. */
 WEFT_API const char *weft_version_string(void);
 
@@ -192,8 +189,6 @@ typedef enum weft_dtype {
     WEFT_F8_E4M3FNUZ = 21,
     WEFT_F8_E5M2FNUZ = 22
 } weft_dtype;
-
-#define WEFT_DTYPE_END 23 /* every dtype's number is less */
 
 #define WEFT_MAX_RANK 16
 #define WEFT_MAX_NAME 511
@@ -906,22 +901,16 @@ typedef struct weft_update_file weft_update_file;
 
 /* Opens an update file: reads both ends of the file and proves them whole. Frames are proved when they are read.
  *
- * source  copied; `user` must stay valid until weft_update_close
+ * path    a file on disk, which is replaced only by rename while it is open; NULL: `source` has the bytes
+ * source  copied; `user` must stay valid until weft_update_close; NULL: `path` names the file
  * update  receives the file; the caller gives it back with weft_update_close
  * Threads: one at a time. Blocks: for the reads.
- * Errors: WEFT_E_FILE (no update file), WEFT_E_CORRUPT (cut short or damaged), WEFT_E_CHECK (damaged), WEFT_E_PROTOCOL
- * (whole, but for another version of weft), WEFT_E_MEMORY, the errors of the source. */
-WEFT_API weft_status weft_update_open(const weft_source *source, weft_update_file **update);
-/* Opens an update file on disk. Replace the file only by rename while it is open. */
-WEFT_API weft_status weft_update_open_path(const char *path, weft_update_file **update);
+ * Errors: WEFT_E_ARGUMENT (both are given, or neither), WEFT_E_FILE (no update file), WEFT_E_CORRUPT (cut short or
+ * damaged), WEFT_E_CHECK (damaged), WEFT_E_PROTOCOL (whole, but for another version of weft), WEFT_E_MEMORY, the errors
+ * of the source. */
+WEFT_API weft_status weft_update_open(const char *path, const weft_source *source, weft_update_file **update);
 /* Closes an update file. NULL is allowed. */
 WEFT_API void weft_update_close(weft_update_file *update);
-
-/* Classes of level "tight", for elements of one dtype. */
-typedef struct weft_update_classes {
-    uint32_t count;                          /* thresholds: one less than classes; 0 for a number that is no dtype */
-    uint32_t threshold[WEFT_THRESHOLDS_MAX]; /* exponents at which classes begin, rising */
-} weft_update_classes;
 
 /* Header of an update file. */
 typedef struct weft_update_header {
@@ -937,15 +926,19 @@ typedef struct weft_update_header {
     uint64_t bytes;       /* bytes of the file */
     uint64_t frame_bytes; /* bytes of the file that are frames */
     uint64_t frames;
-    uint64_t attachment_bytes;                   /* length of the attachment; 0: none */
-    uint32_t run_shift;                          /* frames code runs of 2^run_shift units */
-    int named;                                   /* 1: the file holds the layout's names and shapes too */
-    weft_update_classes classes[WEFT_DTYPE_END]; /* classes of each dtype, by its number: classes[WEFT_BF16] */
+    uint64_t attachment_bytes; /* length of the attachment; 0: none */
+    uint32_t run_shift;        /* frames code runs of 2^run_shift units */
+    int named;                 /* 1: the file holds the layout's names and shapes too */
 } weft_update_header;
 
 /* Writes the header of an update file. Never blocks. Errors: WEFT_E_CORRUPT (the file's layout is invalid),
  * WEFT_E_MEMORY. */
 WEFT_API weft_status weft_update_describe(weft_update_file *update, weft_update_header *header);
+
+/* Copies the exponents at which the classes of level "tight" begin for elements of one dtype, rising. Returns how many
+ * these are: one less than classes, and 0 for a number that is no dtype. Never blocks. */
+WEFT_API uint32_t weft_update_thresholds(const weft_update_file *update, weft_dtype dtype,
+                                         uint32_t thresholds[WEFT_THRESHOLDS_MAX]);
 
 /* Returns the layout that an update file carries. The layout lives as long as the update. In a file that is not `named`
  * (names "never") the tensors are called "#0", "#1" and so on and have one dimension. Errors: as weft_update_describe.

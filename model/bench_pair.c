@@ -197,7 +197,7 @@ static weft_status bytes_read(void *user, uint64_t offset, void *data, uint64_t 
 static weft_status update_open(const weft_bench_bytes *file, weft_update_file **update)
 {
     const weft_source source = {(void *)(uintptr_t)file, bytes_read, file->used};
-    return weft_update_open(&source, update);
+    return weft_update_open(NULL, &source, update);
 }
 
 weft_status weft_bench_diff(const weft_bench_pair *pair, const char *level, uint32_t threads, weft_bench_bytes *file,

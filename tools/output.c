@@ -75,8 +75,9 @@ json_t *weft_json_text(const char *text)
 
 json_t *weft_json_error(weft_status status, const char *text)
 {
+    static const char *const scopes[] = {"none", "call", "peer", "version", "session"};
     return json_pack("{s:{s:s,s:s,s:o}}", "error", "status", weft_status_name(status), "scope",
-                     weft_scope_name(weft_status_scope(status)), "text", weft_json_text(text));
+                     scopes[weft_status_scope(status)], "text", weft_json_text(text));
 }
 
 int weft_output_error(bool json, weft_tool_phase phase, weft_status status)

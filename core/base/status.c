@@ -39,8 +39,6 @@ static const status_row rows[] = {
     {WEFT_E_DEVICE, "device"},
 };
 
-static const char *const scope_names[] = {"none", "call", "peer", "version", "session"};
-
 static _Thread_local char last_error[WEFT_LOG_LINE];
 static _Thread_local char outside[256]; /* empty: none */
 static _Thread_local bool last_error_logged;
@@ -63,13 +61,6 @@ weft_scope weft_status_scope(weft_status status)
         return WEFT_SCOPE_NONE;
     int group = -((int)status / 10); /* in this order: there is no -INT_MIN */
     return group >= WEFT_SCOPE_CALL && group <= WEFT_SCOPE_SESSION ? (weft_scope)group : WEFT_SCOPE_SESSION;
-}
-
-const char *weft_scope_name(weft_scope scope)
-{
-    if ((unsigned)scope >= sizeof scope_names / sizeof scope_names[0])
-        return "unknown";
-    return scope_names[scope];
 }
 
 const char *weft_last_error(void)

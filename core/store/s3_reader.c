@@ -111,7 +111,7 @@ weft_status weft_s3_reader_open(weft_s3 *s3, const char *name, weft_update_file 
     weft_status status = tail_read(r);
     const weft_source source = {r, reader_read, r->bytes};
     if (status == WEFT_OK)
-        status = weft_update_open(&source, update);
+        status = weft_update_open(NULL, &source, update);
     if (status != WEFT_OK) {
         weft_fail_about("%s/%s", weft_s3_url(s3), name);
         reader_close(r);

@@ -229,7 +229,7 @@ static weft_status folder_open(void *user, const char *name, weft_update_file **
     char *path = path_of(user, name);
     if (!path)
         return WEFT_E_MEMORY;
-    weft_status status = weft_update_open_path(path, update);
+    weft_status status = weft_update_open(path, NULL, update);
     weft_mem_give(path);
     return status;
 }

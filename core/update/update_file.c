@@ -228,17 +228,6 @@ static weft_update_file *file_take(void)
     return file;
 }
 
-weft_status weft_update_open(const weft_source *source, weft_update_file **update)
-{
-    weft_update_file *file = file_take();
-    if (!file)
-        return WEFT_E_MEMORY;
-    file->source = *source;
-    return opened(file, WEFT_OK, update);
-}
-
-/* ---- by path */
-
 static weft_status descriptor_read(void *user, uint64_t offset, void *data, uint64_t bytes)
 {
     const weft_update_file *file = user;
@@ -264,13 +253,17 @@ static weft_status descriptor_open(weft_update_file *file, const char *path)
     return WEFT_OK;
 }
 
-weft_status weft_update_open_path(const char *path, weft_update_file **update)
+weft_status weft_update_open(const char *path, const weft_source *source, weft_update_file **update)
 {
+    if (!path == !source)
+        return weft_fail(WEFT_E_ARGUMENT, "weft_update_open: give a path or a source, and the other as NULL");
     weft_update_file *file = file_take();
     if (!file)
         return WEFT_E_MEMORY;
-    weft_status status = opened(file, descriptor_open(file, path), update);
-    if (status != WEFT_OK)
+    if (source)
+        file->source = *source;
+    weft_status status = opened(file, path ? descriptor_open(file, path) : WEFT_OK, update);
+    if (status != WEFT_OK && path)
         weft_fail_about("%s", path);
     return status;
 }

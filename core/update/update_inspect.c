@@ -8,18 +8,19 @@
 #include "update/update_fit.h"
 #include "update/update_pass.h"
 
-_Static_assert(WEFT_THRESHOLDS_MAX == WEFT_CLASS_MAX - 1, "the header has all thresholds");
+_Static_assert(WEFT_THRESHOLDS_MAX == WEFT_CLASS_MAX - 1, "the caller has room for all thresholds");
 
-static weft_update_classes classes_of(const weft_update_file *update, weft_dtype dtype)
+uint32_t weft_update_thresholds(const weft_update_file *update, weft_dtype dtype,
+                                uint32_t thresholds[WEFT_THRESHOLDS_MAX])
 {
-    weft_update_classes found = {0};
+    WEFT_ALONE(update, "weft_update_thresholds");
     const weft_dtype_row *row = weft_dtype_find(dtype);
     if (!row)
-        return found;
+        return 0;
     const weft_classes *classes = &update->header.parameters.classes[weft_kind_of(row->width, row->exponent_bits)];
-    found.count = classes->thresholds;
-    memcpy(found.threshold, classes->threshold, sizeof found.threshold);
-    return found;
+    for (uint32_t i = 0; i < classes->thresholds; i++)
+        thresholds[i] = classes->threshold[i];
+    return classes->thresholds;
 }
 
 weft_status weft_update_describe(weft_update_file *update, weft_update_header *header)
@@ -46,8 +47,6 @@ weft_status weft_update_describe(weft_update_file *update, weft_update_header *h
                               .attachment_bytes = update->header.attachment_bytes,
                               .run_shift = update->header.parameters.run_shift,
                               .named = named};
-    for (weft_dtype dtype = 0; dtype < WEFT_DTYPE_END; dtype++)
-        all.classes[dtype] = classes_of(update, dtype);
     size_t size = header->size < sizeof all ? header->size : sizeof all;
     all.size = size;
     memcpy(header, &all, size);

@@ -88,5 +88,5 @@ static weft_status bytes_read(void *user, uint64_t offset, void *data, uint64_t 
 weft_status fuzz_file_open(fuzz_file_input *input, weft_update_file **file)
 {
     const weft_source source = {input, bytes_read, input->length};
-    return weft_update_open(&source, file);
+    return weft_update_open(NULL, &source, file);
 }

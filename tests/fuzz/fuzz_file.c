@@ -30,6 +30,7 @@ static void inspect(weft_update_file *file, const fuzz_file_input *in)
     weft_update_header header = {.size = sizeof(header)};
     weft_update_tensor tensors[FUZZ_TENSORS];
     static uint8_t attachment[ATTACHMENT_MAX];
+    uint32_t thresholds[WEFT_THRESHOLDS_MAX];
     const weft_layout *layout;
     uint64_t bytes;
     int named, exact;
@@ -37,8 +38,8 @@ static void inspect(weft_update_file *file, const fuzz_file_input *in)
     refusal_holds(status);
     FUZZ_MUST(status != WEFT_OK || header.bytes == in->length);
     refusal_holds(weft_update_layout(file, &layout, &named));
-    FUZZ_MUST(status != WEFT_OK ||
-              header.classes[in->world->layout->entries[0].row->dtype].count <= WEFT_THRESHOLDS_MAX);
+    FUZZ_MUST(weft_update_thresholds(file, in->world->layout->entries[0].row->dtype, thresholds) <=
+              WEFT_THRESHOLDS_MAX);
     refusal_holds(weft_update_attachment(file, attachment, sizeof(attachment), &bytes));
     refusal_holds(weft_update_tensors(file, in->world->layout, NULL, 0, tensors, &exact));
     refusal_holds(weft_update_tensors(file, in->world->layout, in->pieces, in->world->layout->count, tensors, NULL));

@@ -84,7 +84,7 @@ static void row_add(table *table, const model_case *c, uint64_t seed, const char
     assert_int_equal(weft_diff(weft_model_layout(base), from, bases, to, targets, &options, NULL, &sink, &info),
                      WEFT_OK);
     source = memory_source(&file);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_OK);
     assert_int_equal(weft_update_describe(update, &header), WEFT_OK);
     assert_int_equal(header.changed, info.changed);
     assert_int_equal(header.bytes, info.bytes);

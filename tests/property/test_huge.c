@@ -219,7 +219,7 @@ static void through_a_file(void **state)
         assert_in_range(info.changed, 1000, 7 * 200);
         assert_true(info.bytes < 10000);
         weft_source source = memory_source(&file);
-        pair_must(weft_update_open(&source, &update), "open");
+        pair_must(weft_update_open(NULL, &source, &update), "open");
         if (l == 1) { /* once is enough: it is proved before it is written */
             pair_must(weft_update_apply(update, h.layout, h.from, 2, &work, NULL), "apply");
             for (uint64_t u = 0; u <= last; u += u == 1 ? WRAP / TILE - 2 : u == WRAP / TILE + 2 ? last - u : 1) {

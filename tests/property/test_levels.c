@@ -126,7 +126,7 @@ static void there(weights *w, const char *level, uint64_t changed, uint32_t thre
     assert_int_equal(info.changed, changed);
     assert_true(info.bytes <= bound(w->layout));
     weft_source source = memory_source(&w->file);
-    pair_must(weft_update_open(&source, &file), "open");
+    pair_must(weft_update_open(NULL, &source, &file), "open");
     memcpy(w->live, w->base, w->layout->bytes);
     pair_must(weft_update_apply(file, w->layout, w->moved, w->layout->count, &work, NULL), "apply");
     weft_update_close(file);
@@ -252,7 +252,7 @@ static void layouts_without_elements(void **state)
             pair_must(weft_diff(layout, pieces, count, pieces, count, &options, NULL, &sink, NULL), "diff");
             assert_true(file.bytes <= bound(layout));
             weft_source source = memory_source(&file);
-            pair_must(weft_update_open(&source, &update), "open");
+            pair_must(weft_update_open(NULL, &source, &update), "open");
             pair_must(weft_update_apply(update, layout, pieces, count, NULL, NULL), "apply");
             weft_update_close(update);
             memory_free(&file);

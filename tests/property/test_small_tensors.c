@@ -106,7 +106,7 @@ static weft_update_header size_of(const weights *weights, uint64_t count, uint64
     weft_update_header header = {.size = sizeof header};
     assert_int_equal(weft_diff(made.layout, made.from, count, made.to, count, &options, NULL, &sink, NULL), WEFT_OK);
     weft_source source = memory_source(&file);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_OK);
     assert_int_equal(weft_update_describe(update, &header), WEFT_OK);
     weft_update_close(update);
     memory_free(&file);

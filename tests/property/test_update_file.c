@@ -220,7 +220,7 @@ static weft_update_file *update_between(const weft_layout *layout, const weft_pi
     weft_update_file *update = NULL;
     assert_int_equal(weft_diff(layout, from, 1, to, 1, &options, NULL, &sink, NULL), WEFT_OK);
     const weft_source source = memory_source(file);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_OK);
     return update;
 }
 

@@ -47,7 +47,7 @@ static weft_status try_bytes(pair *p)
 {
     weft_source source = memory_source(&p->file);
     weft_update_file *file = NULL;
-    weft_status status = weft_update_open(&source, &file);
+    weft_status status = weft_update_open(NULL, &source, &file);
     if (status == WEFT_OK)
         status = weft_update_apply(file, p->base.layout, p->work.pieces, TENSORS, NULL, NULL);
     weft_update_close(file);
@@ -86,9 +86,9 @@ static void short_files_are_told_apart(void **state)
         weft_source sources[] = {memory_source(&none), memory_source(&p.file)};
         weft_update_file *file = NULL;
         sources[1].bytes = lengths[i];
-        assert_int_equal(weft_update_open(&sources[0], &file), lengths[i] < 4 ? WEFT_E_CORRUPT : WEFT_E_FILE);
+        assert_int_equal(weft_update_open(NULL, &sources[0], &file), lengths[i] < 4 ? WEFT_E_CORRUPT : WEFT_E_FILE);
         assert_non_null(strstr(weft_last_error(), "no update file"));
-        assert_int_equal(weft_update_open(&sources[1], &file), WEFT_E_CORRUPT);
+        assert_int_equal(weft_update_open(NULL, &sources[1], &file), WEFT_E_CORRUPT);
         assert_non_null(strstr(weft_last_error(), "cut short"));
         assert_null(file);
     }
@@ -190,7 +190,7 @@ static void answers_that_change_are_damage(void **state)
         fickle changing = {&p.file, byte < 150 ? byte : p.file.bytes - 300 + byte, round % 2 == 0, 0};
         weft_source source = {&changing, fickle_read, p.file.bytes};
         weft_update_file *file = NULL;
-        weft_status status = weft_update_open(&source, &file);
+        weft_status status = weft_update_open(NULL, &source, &file);
         if (status == WEFT_OK)
             status = weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, NULL, NULL);
         weft_update_close(file);
@@ -339,7 +339,7 @@ static void frames_are_read_once(void **state)
         const weft_sink sink = memory_sink(&out);
         const weft_work work = {.size = sizeof work, .threads = 1, .memory_bytes = rows[i].memory};
         weft_update_file *file = NULL;
-        assert_int_equal(weft_update_open(&source, &file), WEFT_OK);
+        assert_int_equal(weft_update_open(NULL, &source, &file), WEFT_OK);
         const uint64_t frames = file->trailer.frame_bytes;
         c.frames_at = file->frames_at;
         c.frames_end = file->frames_at + frames;

@@ -109,7 +109,7 @@ static void all_readers(memory_file *file)
     uint64_t bytes;
     int named;
     uint8_t attachment[256];
-    if (weft_update_open(&source, &update) != WEFT_OK)
+    if (weft_update_open(NULL, &source, &update) != WEFT_OK)
         return;
     opened++;
     weft_update_attachment(update, attachment, sizeof attachment, &bytes);
@@ -172,7 +172,7 @@ static void refused_with(memory_file *file, const char *words)
 {
     weft_update_file *update = NULL;
     weft_source source = memory_source(file);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_E_PROTOCOL);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_E_PROTOCOL);
     const char *text = weft_last_error();
     if (strncmp(text, "update file: ", 13) != 0 || !strstr(text, words) || strstr(text, "end"))
         fail_msg("%s", text);
@@ -217,7 +217,7 @@ static void frames_are_counted(void **state)
     weft_bytes_put(frames, weft_bytes_get(frames, 8) + 1, 8);
     reseal(file.data, file.bytes);
     weft_source source = memory_source(&file);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_OK);
     assert_int_equal(weft_update_tensors(update, layout, base_pieces, TENSORS, tensors, NULL), WEFT_E_CORRUPT);
     assert_int_equal(weft_update_apply(update, layout, work_pieces, TENSORS, NULL, NULL), WEFT_E_CORRUPT);
     assert_non_null(strstr(weft_last_error(), "its trailer says"));
@@ -255,7 +255,7 @@ static void ends_are_judged(void **state)
         *at = (uint8_t)(*at + rows[i].add);
         if (rows[i].sealed)
             reseal(file.data, file.bytes);
-        const weft_status status = weft_update_open(&source, &update);
+        const weft_status status = weft_update_open(NULL, &source, &update);
         if (status != rows[i].status || !strstr(weft_last_error(), rows[i].words))
             fail_msg("%llu: %s: %s", (unsigned long long)rows[i].at, weft_status_name(status), weft_last_error());
         *at = (uint8_t)(*at - rows[i].add);
@@ -268,7 +268,7 @@ static weft_update_file *resealed(memory_file *file)
     const weft_source source = memory_source(file);
     weft_update_file *update = NULL;
     reseal(file->data, file->bytes);
-    if (weft_update_open(&source, &update) != WEFT_OK)
+    if (weft_update_open(NULL, &source, &update) != WEFT_OK)
         fail_msg("%s", weft_last_error());
     return update;
 }
@@ -301,20 +301,20 @@ static void sections_are_what_they_say(void **state)
     assert_true(packed > 1);
     weft_bytes_put(file.data + 112, packed - 1, 8);
     reseal(file.data, file.bytes);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_E_CORRUPT);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_E_CORRUPT);
     weft_bytes_put(file.data + 112, whole, 8);
     uint8_t *frame_bytes = end + WEFT_TAIL_BYTES + 48; /* the shape begins two bytes earlier */
     weft_bytes_put(frame_bytes, weft_bytes_get(frame_bytes, 8) - 2, 8);
     weft_bytes_put(end + 8, weft_bytes_get(end + 8, 4) + 2, 4);
     reseal(file.data, file.bytes);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_E_CORRUPT);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_E_CORRUPT);
     weft_bytes_put(frame_bytes, weft_bytes_get(frame_bytes, 8) + 2, 8);
     weft_bytes_put(end + 8, weft_bytes_get(end + 8, 4) - 2, 4);
     memory_write(&file, (uint8_t[8]){0}, 8); /* bytes that no section has */
     end = file.data + file.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
     memmove(end, end - 8, WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES);
     const weft_source longer = memory_source(&file);
-    assert_int_equal(weft_update_open(&longer, &update), WEFT_E_CORRUPT);
+    assert_int_equal(weft_update_open(NULL, &longer, &update), WEFT_E_CORRUPT);
     memory_free(&file);
 }
 

@@ -78,7 +78,7 @@ static void what_contradicts_is_refused(void **state)
         if (status != rows[i].status || !strstr(weft_last_error(), rows[i].words))
             fail_msg("row %zu: %s: %s", i, weft_status_name(status), weft_last_error());
         weft_source source = memory_source(&out);
-        assert_int_not_equal(weft_update_open(&source, &none), WEFT_OK); /* the sink has no whole file */
+        assert_int_not_equal(weft_update_open(NULL, &source, &none), WEFT_OK); /* the sink has no whole file */
         c.updates[1]->header.layout[1] -= rows[i].layout;
         c.updates[0]->header.base.number -= rows[i].number;
         c.updates[1]->header.target.root -= rows[i].target;
@@ -232,7 +232,7 @@ static void a_failed_read_ends_the_merge(void **state)
     failing_file failing = {&c.files[1], 0, 0};
     const weft_source source = {&failing, read_or_fail, c.files[1].bytes};
     weft_update_close(c.updates[1]);
-    assert_int_equal(weft_update_open(&source, &c.updates[1]), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &c.updates[1]), WEFT_OK);
     for (int bound = 0; bound < 2; bound++) {
         failing.reads = failing.from = 0;
         assert_int_equal(merge_into(&c, 0, 2, bound, NULL, &merged, NULL), WEFT_OK);

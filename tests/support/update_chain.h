@@ -96,7 +96,7 @@ static inline weft_update_file *opened(memory_file *file)
 {
     weft_update_file *update = NULL;
     weft_source source = memory_source(file);
-    if (weft_update_open(&source, &update) != WEFT_OK)
+    if (weft_update_open(NULL, &source, &update) != WEFT_OK)
         fail_msg("refused: %s", weft_last_error());
     return update;
 }

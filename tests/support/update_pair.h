@@ -136,7 +136,7 @@ static inline weft_update_file *pair_open(pair *p)
 {
     weft_source source = memory_source(&p->file);
     weft_update_file *file = NULL;
-    if (weft_update_open(&source, &file) != WEFT_OK)
+    if (weft_update_open(NULL, &source, &file) != WEFT_OK)
         fail_msg("refused: %s", weft_last_error());
     return file;
 }

@@ -43,8 +43,9 @@ static int setup(void **state)
     if (weft_diff(layout, &old, 1, &new, 1, NULL, NULL, &sink, NULL) != WEFT_OK)
         return -1;
     const weft_source source = memory_source(&file);
-    return weft_update_open(&source, &update) == WEFT_OK && weft_store_open(folder, &options, &store) == WEFT_OK ? 0
-                                                                                                                 : -1;
+    return weft_update_open(NULL, &source, &update) == WEFT_OK && weft_store_open(folder, &options, &store) == WEFT_OK
+               ? 0
+               : -1;
 }
 
 static int teardown(void **state)

@@ -75,7 +75,7 @@ static weft_update_file *diff_made(const char *names)
     weft_update_file *update = NULL;
     assert_int_equal(weft_diff(layout, base.pieces, COUNT, target.pieces, COUNT, &options, NULL, &sink, NULL), WEFT_OK);
     const weft_source source = memory_source(&file);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_OK);
     return update;
 }
 

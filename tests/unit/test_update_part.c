@@ -53,7 +53,7 @@ static void divide(memory_file *plain)
     weft_update_cursor cursor;
     uint64_t digests[TENSORS], bytes = 1;
     const uint8_t *frame;
-    assert_int_equal(weft_update_open(&source, &from), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &from), WEFT_OK);
     assert_int_equal(weft_update_cells_open(model, &cells, &list), WEFT_OK);
     const uint64_t base_root = digests_of(base, digests);
     weft_update_cells_base(&list, whole, digests);
@@ -111,7 +111,7 @@ static weft_update_file *opened(void)
 {
     const weft_source source = memory_source(&file);
     weft_update_file *update = NULL;
-    if (weft_update_open(&source, &update) != WEFT_OK)
+    if (weft_update_open(NULL, &source, &update) != WEFT_OK)
         fail_msg("%s", weft_last_error());
     return update;
 }
@@ -291,7 +291,7 @@ static void the_grid_is_the_layouts(void **state)
     assert_int_equal(weft_layout_create(&wide, 1, &b), WEFT_OK);
     assert_int_equal(weft_diff(a, &piece, 1, &piece, 1, &options, NULL, &sink, NULL), WEFT_OK);
     const weft_source source = memory_source(&out);
-    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_open(NULL, &source, &update), WEFT_OK);
     assert_int_equal(weft_update_apply(update, b, &all, 1, NULL, NULL), WEFT_E_LAYOUT);
     memcpy(update->header.layout, b->hash, sizeof b->hash);
     assert_int_equal(weft_update_apply(update, b, &all, 1, NULL, NULL), WEFT_E_CORRUPT);
@@ -323,7 +323,7 @@ static void zeros_are_zeros(void **state)
                                                .tail = end,
                                                .trailer = end + WEFT_TAIL_BYTES};
         weft_bytes_put(end + 16, weft_update_check(&sections), 8);
-        assert_int_equal(weft_update_open(&source, &again), byte ? WEFT_E_CORRUPT : WEFT_OK);
+        assert_int_equal(weft_update_open(NULL, &source, &again), byte ? WEFT_E_CORRUPT : WEFT_OK);
         *zero = 0;
         weft_bytes_put(end + 16, update->tail.check, 8);
         weft_update_close(again);
@@ -361,11 +361,24 @@ static void a_pipe_is_no_file(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(weft_update_open_path(path, &update), WEFT_E_FILE);
+    assert_int_equal(weft_update_open(path, NULL, &update), WEFT_E_FILE);
     assert_non_null(strstr(weft_last_error(), "not a regular file"));
     assert_null(update);
     unlink(path);
     rmdir(folder);
+}
+
+/* A file is named or its bytes are given. Both at once would leave open which is meant. */
+static void either_a_path_or_a_source(void **state)
+{
+    const weft_source source = {0};
+    weft_update_file *update = NULL;
+    (void)state;
+    assert_int_equal(weft_update_open("/none", &source, &update), WEFT_E_ARGUMENT);
+    assert_int_equal(weft_update_open(NULL, NULL, &update), WEFT_E_ARGUMENT);
+    assert_int_equal(weft_update_open("/none", NULL, &update), WEFT_E_FILE);
+    assert_non_null(strstr(weft_last_error(), "/none: cannot be opened"));
+    assert_null(update);
 }
 
 int main(void)
@@ -373,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_and_back),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(either_a_path_or_a_source),
         cmocka_unit_test(sums_and_hashes_are_proved),
         cmocka_unit_test(the_grid_is_the_layouts),
         cmocka_unit_test(a_pipe_is_no_file),

@@ -54,7 +54,7 @@ static weft_status open_all(apply *a)
 {
     weft_status status = weft_model_open(a->args->words[0], 0, &a->base);
     if (status == WEFT_OK)
-        status = weft_update_open_path(a->args->words[1], &a->update);
+        status = weft_update_open(a->args->words[1], NULL, &a->update);
     if (status != WEFT_OK)
         return status;
     status = take_header(a);

@@ -24,7 +24,7 @@ typedef struct inspect {
 static weft_status open_all(inspect *in)
 {
     int named;
-    weft_status status = weft_update_open_path(in->args->words[0], &in->update);
+    weft_status status = weft_update_open(in->args->words[0], NULL, &in->update);
     in->header.size = sizeof in->header;
     if (status == WEFT_OK)
         status = weft_update_describe(in->update, &in->header);
@@ -92,22 +92,22 @@ static bool dtype_is_new(const inspect *in, uint64_t tensor, uint32_t *seen)
     return fresh;
 }
 
-static const weft_update_classes *classes_of(const inspect *in, uint64_t tensor)
+static uint32_t classes_of(const inspect *in, uint64_t tensor, uint32_t thresholds[WEFT_THRESHOLDS_MAX])
 {
-    return &in->header.classes[in->layout->entries[tensor].tensor.dtype];
+    return weft_update_thresholds(in->update, in->layout->entries[tensor].tensor.dtype, thresholds);
 }
 
 static json_t *classes_json(const inspect *in)
 {
     json_t *object = json_object();
-    uint32_t seen = 0;
+    uint32_t seen = 0, thresholds[WEFT_THRESHOLDS_MAX];
     for (uint64_t t = 0; t < in->layout->count; t++) {
         if (!dtype_is_new(in, t, &seen))
             continue;
         json_t *list = json_array();
-        const weft_update_classes *classes = classes_of(in, t);
-        for (uint32_t i = 0; i < classes->count; i++)
-            json_array_append_new(list, weft_json_count(classes->threshold[i]));
+        const uint32_t count = classes_of(in, t, thresholds);
+        for (uint32_t i = 0; i < count; i++)
+            json_array_append_new(list, weft_json_count(thresholds[i]));
         json_object_set_new(object, dtype_name(in, t), list);
     }
     return object;
@@ -147,14 +147,14 @@ static void print_json(const inspect *in)
 
 static void print_classes(const inspect *in)
 {
-    uint32_t seen = 0;
+    uint32_t seen = 0, thresholds[WEFT_THRESHOLDS_MAX];
     for (uint64_t t = 0; t < in->layout->count; t++) {
-        const weft_update_classes *classes = classes_of(in, t);
-        if (!dtype_is_new(in, t, &seen) || classes->count == 0)
+        const uint32_t count = classes_of(in, t, thresholds);
+        if (!dtype_is_new(in, t, &seen) || count == 0)
             continue;
         printf("classes of %s begin at exponents", dtype_name(in, t));
-        for (uint32_t i = 0; i < classes->count; i++)
-            printf(" %u", classes->threshold[i]);
+        for (uint32_t i = 0; i < count; i++)
+            printf(" %u", thresholds[i]);
         putchar('\n');
     }
 }

@@ -17,7 +17,7 @@ typedef struct invert {
 
 static weft_status open_all(invert *v)
 {
-    weft_status status = weft_update_open_path(v->args->words[0], &v->update);
+    weft_status status = weft_update_open(v->args->words[0], NULL, &v->update);
     if (status == WEFT_OK && v->args->base)
         status = weft_model_open(v->args->base, 0, &v->base);
     if (status == WEFT_OK && v->base)

@@ -20,7 +20,7 @@ static weft_status open_all(merge *m)
 {
     weft_status status = WEFT_OK;
     for (; m->count < WEFT_ARG_WORDS && m->args->words[m->count] && status == WEFT_OK; m->count++)
-        status = weft_update_open_path(m->args->words[m->count], &m->updates[m->count]);
+        status = weft_update_open(m->args->words[m->count], NULL, &m->updates[m->count]);
     if (status == WEFT_OK && m->args->base)
         status = weft_model_open(m->args->base, 0, &m->base);
     if (status == WEFT_OK && m->base)

@@ -6,7 +6,6 @@ DECLARATIONS = """\
 #define WEFT_VERSION_MAJOR 0
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0
-#define WEFT_DTYPE_END 23
 #define WEFT_MAX_RANK 16
 #define WEFT_MAX_NAME 511
 #define WEFT_THRESHOLDS_MAX 15
@@ -51,7 +50,6 @@ WEFT_SCOPE_SESSION = 4
 } weft_scope;
 const char *weft_status_name(weft_status status);
 weft_scope weft_status_scope(weft_status status);
-const char *weft_scope_name(weft_scope scope);
 const char *weft_version_string(void);
 const char *weft_last_error(void);
 typedef enum weft_log_level {
@@ -341,13 +339,8 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
 const weft_piece *target, uint64_t target_count, const weft_diff_options *options,
 const weft_work *work, const weft_sink *sink, weft_update_info *info);
 typedef struct weft_update_file weft_update_file;
-weft_status weft_update_open(const weft_source *source, weft_update_file **update);
-weft_status weft_update_open_path(const char *path, weft_update_file **update);
+weft_status weft_update_open(const char *path, const weft_source *source, weft_update_file **update);
 void weft_update_close(weft_update_file *update);
-typedef struct weft_update_classes {
-uint32_t count;
-uint32_t threshold[WEFT_THRESHOLDS_MAX];
-} weft_update_classes;
 typedef struct weft_update_header {
 size_t size;
 weft_version base;
@@ -364,9 +357,10 @@ uint64_t frames;
 uint64_t attachment_bytes;
 uint32_t run_shift;
 int named;
-weft_update_classes classes[WEFT_DTYPE_END];
 } weft_update_header;
 weft_status weft_update_describe(weft_update_file *update, weft_update_header *header);
+uint32_t weft_update_thresholds(const weft_update_file *update, weft_dtype dtype,
+uint32_t thresholds[WEFT_THRESHOLDS_MAX]);
 weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named);
 weft_status weft_update_attachment(const weft_update_file *update, void *data, uint64_t capacity,
 uint64_t *bytes);

@@ -314,18 +314,15 @@ def applied_of(c: Any) -> Applied:
     return _fill(Applied, c)
 
 
-def _classes(rows: Any) -> dict[str, tuple[int, ...]]:
+def _classes(update: Any) -> dict[str, tuple[int, ...]]:
     """Thresholds by the name of the dtype, of those that have some."""
-    by_number = ((number, rows[number]) for number in _dtypes.NAMES)
-    return {
-        _dtypes.NAMES[number]: tuple(row.threshold[i] for i in range(row.count))
-        for number, row in by_number
-        if row.count
-    }
+    room = ffi.new("uint32_t[]", lib.WEFT_THRESHOLDS_MAX)
+    counts = ((name, lib.weft_update_thresholds(update, number, room)) for number, name in _dtypes.NAMES.items())
+    return {name: tuple(room[0:count]) for name, count in counts if count}
 
 
-def header_of(c: Any) -> Header:
-    return _fill(Header, c, layout=hex_of(c.layout), named=bool(c.named), classes=_classes(c.classes))
+def header_of(update: Any, c: Any) -> Header:
+    return _fill(Header, c, layout=hex_of(c.layout), named=bool(c.named), classes=_classes(update))
 
 
 def stored_of(c: Any) -> Stored:

@@ -155,9 +155,9 @@ class UpdateFile:
         out = ffi.new("weft_update_file **")
         self._keep: Any = None
         if isinstance(source, (str, os.PathLike)):
-            check(lib.weft_update_open_path(os.fsencode(source), out))
+            check(lib.weft_update_open(os.fsencode(source), NULL, out))
         else:
-            check(lib.weft_update_open(self._source(source), out))
+            check(lib.weft_update_open(NULL, self._source(source), out))
         # Layouts of the file lie in its memory, which lives until the last of them is gone.
         pointer = ffi.gc(out[0], partial(_closed, self._keep))
         self._handle = Handle(pointer, "the update file", lambda pointer: None)
@@ -181,7 +181,7 @@ class UpdateFile:
         out = sized("weft_update_header")
         with self._handle as update:
             check(lib.weft_update_describe(update, out))
-        return _records.header_of(out)
+            return _records.header_of(update, out)
 
     @property
     def layout(self) -> Layout:
