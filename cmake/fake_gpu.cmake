@@ -32,8 +32,8 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
     # run them with sanitizers, which take minutes to compile in; here they only give bytes to compare with.
     target_sources(test_fake_gpu_mixed PRIVATE tests/fake_gpu/avx512.c)
     if(WEFT_simde_INCLUDE)
-        set_source_files_properties(tests/fake_gpu/avx512.c PROPERTIES COMPILE_DEFINITIONS WEFT_SIMDE
-            COMPILE_OPTIONS "-Wno-psabi;-fwrapv;$<$<CONFIG:Release>:-O1>;-fno-sanitize=all")
+        set_source_files_properties(tests/fake_gpu/avx512.c PROPERTIES COMPILE_DEFINITIONS "WEFT_SIMDE;WEFT_HAVE_AVX512"
+            COMPILE_OPTIONS "-Wno-psabi;-fwrapv;$<$<CONFIG:Release>:-O1>;-fno-sanitize=all;-include;${PROJECT_SOURCE_DIR}/tests/support/avx512_simde.h")
     endif()
     set_tests_properties(fake_gpu.fleet fake_gpu.mixed fake_gpu.faults PROPERTIES TIMEOUT 1800) # WEFT_FULL, sanitizers
     set_property(TEST fake_gpu.mixed PROPERTY COST 100)

@@ -184,7 +184,8 @@ foreach(kind unit property fault golden integration)
             # Recompiles a kernel file against SIMDe, so that it runs on a CPU without its instructions. SIMDe passes
             # wide vectors without them and adds signed words that wrap. Nobody waits for what the compiler would make of
             # it beyond -O1.
-            weft_cmocka_test(${kind} ${source} DEFINE WEFT_SIMDE OPTIONS -Wno-psabi -fwrapv $<$<CONFIG:Release>:-O1>)
+            weft_cmocka_test(${kind} ${source} DEFINE WEFT_HAVE_AVX512 OPTIONS -Wno-psabi -fwrapv
+                $<$<CONFIG:Release>:-O1> -include ${PROJECT_SOURCE_DIR}/tests/support/avx512_simde.h)
         else()
             message(STATUS "Skipped ${source}: SIMDe is missing (Debian: libsimde-dev)")
         endif()

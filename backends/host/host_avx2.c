@@ -6,7 +6,7 @@
 
 #include <immintrin.h>
 
-#include "backends/host/host_gaps256.h"
+#include "backends/host/fast/host_gaps256.h"
 #include "backends/host/host_kernels.h"
 #include "backends/host/host_lanes256.h"
 #include "backends/host/host_loops.h"

@@ -3,17 +3,13 @@
  * Diff lists the positions of a block at the speed of the two streams, a vector compress for each 64 elements and no
  * branch on what they hold; then it copies the bits from the block, which is still in the first cache. Of level fast,
  * what 256 bits do as well is done as there. Only this file is compiled with those flags. */
-#if defined(WEFT_SIMDE)
-#include "backends/host/host_avx512_simde.h"
-#elif defined(WEFT_HAVE_AVX512)
+#if defined(WEFT_HAVE_AVX512)
+
 #include <immintrin.h>
-#endif
 
-#if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
-
-#include "backends/host/host_fast256.h"
-#include "backends/host/host_fast512.h"
-#include "backends/host/host_gaps512.h"
+#include "backends/host/fast/host_fast256.h"
+#include "backends/host/fast/host_fast512.h"
+#include "backends/host/fast/host_gaps512.h"
 #include "backends/host/host_kernels.h"
 #include "backends/host/host_loops.h"
 

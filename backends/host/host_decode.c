@@ -1,7 +1,7 @@
 /* host_decode.c - frames into change lists against a base that is read and not written. */
+#include "backends/host/fast/host_fast.h"
 #include "backends/host/host_element.h"
-#include "backends/host/host_fast.h"
-#include "backends/host/host_tight.h"
+#include "backends/host/tight/host_tight.h"
 #include "base/status.h"
 
 void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, weft_changes *changes)

@@ -1,6 +1,6 @@
 /* host_encode.c - frames of a change list. */
-#include "backends/host/host_fast.h"
-#include "backends/host/host_tight.h"
+#include "backends/host/fast/host_fast.h"
+#include "backends/host/tight/host_tight.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* host_invert.c - frames of steps turned round: each step becomes its opposite. */
+#include "backends/host/fast/host_fast.h"
 #include "backends/host/host_element.h"
-#include "backends/host/host_fast.h"
 #include "base/status.h"
 
 /* ---- level full */

@@ -3,8 +3,8 @@
  * A room has a word and two bits an element: `touched` says that the word means something, `absolute` that it is the
  * element's new bits rather than the sum of its steps. Steps add modulo 2^(8w) and move new bits along the element
  * order; new bits replace what was there. Work is in proportion to the changes: only touched words are looked at. */
+#include "backends/host/fast/host_fast.h"
 #include "backends/host/host_element.h"
-#include "backends/host/host_fast.h"
 #include "base/status.h"
 
 typedef struct room {

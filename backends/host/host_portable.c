@@ -1,5 +1,5 @@
 /* host_portable.c - the kernel set in plain C: the judge of every other set and of every device. */
-#include "backends/host/host_fast_loops.h"
+#include "backends/host/fast/host_fast_loops.h"
 #include "backends/host/host_kernels.h"
 #include "backends/host/host_loops.h"
 

@@ -7,7 +7,7 @@
 #include "backends/host/host.h"
 #include "backends/host/host_boxes.h"
 #include "backends/host/host_kernels.h"
-#include "backends/host/host_tight_kernels.h"
+#include "backends/host/tight/host_tight_kernels.h"
 
 /* The largest unit: elements of it, and their bytes. */
 #define WEFT_HOST_UNIT_ELEMENTS (1u << 18)

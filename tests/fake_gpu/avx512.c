@@ -4,7 +4,7 @@
 #define weft_host_avx512       weft_host_avx512_simde
 #define weft_host_tight_avx512 weft_host_tight_avx512_simde
 #include "backends/host/host_avx512.c"
-#include "backends/host/host_tight_avx512.c"
+#include "backends/host/tight/host_tight_avx512.c"
 #endif
 
 #include <stdlib.h>

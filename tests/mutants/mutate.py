@@ -45,7 +45,7 @@ CAUGHT, SURVIVED, EQUAL, BROKEN = "caught", "survived", "equal", "no build"
 
 
 def sources(patterns):
-    found = [os.path.relpath(path, build.ROOT) for folder in ("core/*", "providers", "backends", "backends/*")
+    found = [os.path.relpath(path, build.ROOT) for folder in ("core/*", "providers", "backends", "backends/*", "backends/host/*")
              for path in glob.glob(os.path.join(build.ROOT, folder, "*.c"))]
     return sorted(file for file in found if any(fnmatch.fnmatch(file, pattern) for pattern in patterns))
 

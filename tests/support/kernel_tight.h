@@ -3,7 +3,7 @@
 #define WEFT_TESTS_KERNEL_TIGHT_H
 
 #include "backends/host/host_element.h"
-#include "backends/host/host_tight_kernels.h"
+#include "backends/host/tight/host_tight_kernels.h"
 #include "tests/support/kernel_sets.h"
 
 /* Elements, and what they are split into classes with. */

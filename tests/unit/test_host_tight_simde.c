@@ -1,7 +1,7 @@
 /* The AVX-512 loops of level tight, recompiled for any CPU, do what their contract says, however they ask for
  * memory. */
 #define weft_host_tight_avx512 weft_host_tight_avx512_simde
-#include "backends/host/host_tight_avx512.c"
+#include "backends/host/tight/host_tight_avx512.c"
 
 #include "tests/support/kernel_tight.h"
 

@@ -1,7 +1,8 @@
-/* host_avx512_simde.h - the AVX-512 intrinsics that host_avx512.c uses and that older simde releases lack, in plain C,
- * so that the set can be judged on a CPU without AVX-512. Not part of the library. */
-#ifndef WEFT_BACKENDS_HOST_AVX512_SIMDE_H
-#define WEFT_BACKENDS_HOST_AVX512_SIMDE_H
+/* avx512_simde.h - the AVX-512 intrinsics of the host's backend, by SIMDe and in plain C where older releases lack
+ * them, so that the set can be judged on a CPU without AVX-512. The build includes this header before a file of the
+ * product, whose own <immintrin.h> then adds nothing. */
+#ifndef WEFT_TESTS_AVX512_SIMDE_H
+#define WEFT_TESTS_AVX512_SIMDE_H
 
 #include <stdint.h>
 #include <string.h>
@@ -12,6 +13,10 @@
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
 #include <simde/x86/gfni.h>
+
+/* gcc's and clang's marks that <immintrin.h> was included. */
+#define _IMMINTRIN_H_INCLUDED
+#define __IMMINTRIN_H
 
 #ifndef _mm512_maskz_compress_epi8
 static inline simde__m512i weft_simde_compress8(uint64_t mask, simde__m512i lanes)

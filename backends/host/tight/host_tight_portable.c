@@ -1,6 +1,6 @@
 /* host_tight_portable.c - the loops of level tight in plain C: the judge. */
-#include "backends/host/host_tight_packed.h"
-#include "backends/host/host_tight_sort.h"
+#include "backends/host/tight/host_tight_packed.h"
+#include "backends/host/tight/host_tight_sort.h"
 
 WEFT_TIGHT_PACKED(portable, 1)
 WEFT_TIGHT_PACKED(portable, 2)

@@ -10,7 +10,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_BLOCKS512_H
 #define WEFT_BACKENDS_HOST_TIGHT_BLOCKS512_H
 
-#include "backends/host/host_tight_words.h"
+#include "backends/host/tight/host_tight_words.h"
 
 #define WEFT_WIDE_ELEMENTS 2048u
 #define WEFT_WIDE_WORDS    32u

@@ -1,7 +1,7 @@
 /* host_fast_decode.c - level fast: planes into positions and steps, believing nothing. */
+#include "backends/host/fast/host_fast.h"
 #include "backends/host/host_bits.h"
 #include "backends/host/host_element.h"
-#include "backends/host/host_fast.h"
 #include "backends/host/host_payload.h"
 #include "base/status.h"
 #include "codec/fast.h"

@@ -3,7 +3,7 @@
 #define WEFT_BACKENDS_HOST_TIGHT_WIDE_H
 
 #include "backends/host/host_lanes512.h"
-#include "backends/host/host_tight_blocks512.h"
+#include "backends/host/tight/host_tight_blocks512.h"
 
 /* ---- from ranks to positions */
 

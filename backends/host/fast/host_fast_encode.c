@@ -1,8 +1,8 @@
 /* host_fast_encode.c - level fast: parameters by exact rules, then the planes. */
+#include "backends/host/fast/host_fast.h"
+#include "backends/host/fast/host_fast_loops.h"
 #include "backends/host/host_bits.h"
 #include "backends/host/host_element.h"
-#include "backends/host/host_fast.h"
-#include "backends/host/host_fast_loops.h"
 #include "codec/fast.h"
 
 /* Bits after the first one that is set, in a number that is not zero. */

@@ -1,11 +1,11 @@
 /* host_tight_decode.c - level tight: lists into positions and steps, believing neither the frame nor the base. */
 #include <string.h>
 
+#include "backends/host/fast/host_fast_loops.h"
 #include "backends/host/host_bits.h"
 #include "backends/host/host_element.h"
-#include "backends/host/host_fast_loops.h"
 #include "backends/host/host_payload.h"
-#include "backends/host/host_tight.h"
+#include "backends/host/tight/host_tight.h"
 #include "base/status.h"
 
 /* A frame being read. */

@@ -8,7 +8,7 @@
 #ifndef WEFT_BACKENDS_HOST_GAPS_H
 #define WEFT_BACKENDS_HOST_GAPS_H
 
-#include "backends/host/host_fast_loops.h"
+#include "backends/host/fast/host_fast_loops.h"
 
 /* With at most 2^30 for the limit and for all low parts, no position in range and no part of one leaves 32 bits. */
 #define WEFT_GAPS_MOST (UINT64_C(1) << 30)

@@ -6,7 +6,7 @@
 #ifndef WEFT_BACKENDS_HOST_FAST256_H
 #define WEFT_BACKENDS_HOST_FAST256_H
 
-#include "backends/host/host_fast_loops.h"
+#include "backends/host/fast/host_fast_loops.h"
 #include "backends/host/host_lanes256.h"
 #include "backends/host/host_loops.h"
 

@@ -3,7 +3,7 @@
 #define WEFT_BACKENDS_HOST_TIGHT_LOOPS_H
 
 #include "backends/host/host_ahead.h"
-#include "backends/host/host_tight_kernels.h"
+#include "backends/host/tight/host_tight_kernels.h"
 
 WEFT_ALWAYS_INLINE uint32_t weft_loop_class(const uint8_t *data, uint32_t index, const weft_class_map *map,
                                             unsigned width)

@@ -1,15 +1,11 @@
 /* host_tight_avx512.c - level tight for CPUs with AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VPOPCNTDQ and GFNI. Only this
  * file is compiled with those flags. */
-#if defined(WEFT_SIMDE)
-#include "backends/host/host_avx512_simde.h"
-#elif defined(WEFT_HAVE_AVX512)
-#include <immintrin.h>
-#endif
+#if defined(WEFT_HAVE_AVX512)
 
-#if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
+#include <immintrin.h>
 
 #include "backends/host/host_element.h"
-#include "backends/host/host_tight_kernels.h"
+#include "backends/host/tight/host_tight_kernels.h"
 
 /* Exponents of 64 elements, a byte each. */
 WEFT_ALWAYS_INLINE __m512i exponents_1(const uint8_t *data, __m128i shift, uint32_t mask)
@@ -66,9 +62,9 @@ static void thresholds_make(const weft_class_map *map, __m512i *thresholds)
     thresholds_make(map, name)
 #define WORD_ABOVE(data, thresholds, map, above, n, width) above_take(data, thresholds, map, above, n, width)
 
-#include "backends/host/host_tight_packed.h"
-#include "backends/host/host_tight_sort512.h"
-#include "backends/host/host_tight_wide.h"
+#include "backends/host/tight/host_tight_packed.h"
+#include "backends/host/tight/host_tight_sort512.h"
+#include "backends/host/tight/host_tight_wide.h"
 
 WEFT_TIGHT_WORDS(avx512, 1)
 WEFT_TIGHT_WORDS(avx512, 2)

@@ -14,7 +14,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_BLOCKS_H
 #define WEFT_BACKENDS_HOST_TIGHT_BLOCKS_H
 
-#include "backends/host/host_tight_words.h"
+#include "backends/host/tight/host_tight_words.h"
 
 #define WEFT_BLOCK_ELEMENTS 2048u
 #define WEFT_BLOCK_PART     128u

@@ -5,7 +5,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_SORT_H
 #define WEFT_BACKENDS_HOST_TIGHT_SORT_H
 
-#include "backends/host/host_tight_kernels.h"
+#include "backends/host/tight/host_tight_kernels.h"
 
 #define WEFT_SORT_PLACES 4u
 

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 #include "backends/host/host_lanes256.h"
-#include "backends/host/host_tight_kernels.h"
+#include "backends/host/tight/host_tight_kernels.h"
 
 /* AVX2 compares bytes as signed ones: their top bits are flipped. */
 WEFT_ALWAYS_INLINE __m256i flip(__m256i bytes)
@@ -77,9 +77,9 @@ static void thresholds_make(const weft_class_map *map, __m256i *thresholds)
 
 #define BLOCK_EXPONENTS(data, map, width) exponents_take(data, (map)->shift, (map)->mask, width)
 
-#include "backends/host/host_tight_find.h"
-#include "backends/host/host_tight_packed.h"
-#include "backends/host/host_tight_sort.h"
+#include "backends/host/tight/host_tight_find.h"
+#include "backends/host/tight/host_tight_packed.h"
+#include "backends/host/tight/host_tight_sort.h"
 
 WEFT_TIGHT_WORDS(avx2, 1)
 WEFT_TIGHT_WORDS(avx2, 2)

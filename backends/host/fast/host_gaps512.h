@@ -3,8 +3,8 @@
 #ifndef WEFT_BACKENDS_HOST_GAPS512_H
 #define WEFT_BACKENDS_HOST_GAPS512_H
 
-#include "backends/host/host_fast512.h"
-#include "backends/host/host_gaps.h"
+#include "backends/host/fast/host_fast512.h"
+#include "backends/host/fast/host_gaps.h"
 
 /* Changes on their way from the numbers of their ones to positions; fields have up to 25 bits. */
 typedef struct weft_place512 {

@@ -3,8 +3,8 @@
 #ifndef WEFT_BACKENDS_HOST_GAPS256_H
 #define WEFT_BACKENDS_HOST_GAPS256_H
 
-#include "backends/host/host_fast256.h"
-#include "backends/host/host_gaps.h"
+#include "backends/host/fast/host_fast256.h"
+#include "backends/host/fast/host_gaps.h"
 
 /* How eight fields of w bits, at most 25, are brought into lanes. */
 typedef struct weft_fields256 {

@@ -3,7 +3,7 @@
 #ifndef WEFT_BACKENDS_HOST_FAST512_H
 #define WEFT_BACKENDS_HOST_FAST512_H
 
-#include "backends/host/host_fast_loops.h"
+#include "backends/host/fast/host_fast_loops.h"
 #include "backends/host/host_lanes512.h"
 #include "backends/host/host_loops.h"
 

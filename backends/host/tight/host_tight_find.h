@@ -4,7 +4,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_FIND_H
 #define WEFT_BACKENDS_HOST_TIGHT_FIND_H
 
-#include "backends/host/host_tight_blocks.h"
+#include "backends/host/tight/host_tight_blocks.h"
 
 /* Bytes that are asked for ahead of use in each stream. */
 #define WEFT_FIND_AHEAD 4096u

@@ -5,7 +5,7 @@
 #define WEFT_BACKENDS_HOST_TIGHT_SORT512_H
 
 #include "backends/host/host_lanes512.h"
-#include "backends/host/host_tight_sort.h"
+#include "backends/host/tight/host_tight_sort.h"
 
 /* Writes those of 64 ranks whose numbers are in `which`. */
 WEFT_ALWAYS_INLINE void weft_sort512_pick(const uint32_t *rank, __m128i which, uint32_t *out)

@@ -16,7 +16,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_WORDS_H
 #define WEFT_BACKENDS_HOST_TIGHT_WORDS_H
 
-#include "backends/host/host_tight_loops.h"
+#include "backends/host/tight/host_tight_loops.h"
 
 /* Bytes that are asked for ahead of use. */
 #define WEFT_WORDS_AHEAD 2048u

@@ -6,7 +6,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_PACKED_H
 #define WEFT_BACKENDS_HOST_TIGHT_PACKED_H
 
-#include "backends/host/host_tight_loops.h"
+#include "backends/host/tight/host_tight_loops.h"
 
 #define WEFT_PACKED_GROUP 15u
 #define WEFT_PACKED_BLOCK 240u /* elements whose counts fit bytes */

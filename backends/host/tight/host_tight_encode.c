@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backends/host/host_element.h"
-#include "backends/host/host_tight.h"
+#include "backends/host/tight/host_tight.h"
 #include "codec/fast.h"
 
 /* The lists while they grow: one after the other in the state's scratch. */
