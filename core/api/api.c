@@ -20,6 +20,14 @@
 #include "joint/joint.h"
 #include "trainer/publish.h"
 
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+const char *weft_version_string(void)
+{
+    return TEXT(WEFT_VERSION_MAJOR) "." TEXT(WEFT_VERSION_MINOR) "." TEXT(WEFT_VERSION_PATCH);
+}
+
 weft_status weft_held(weft_session *session, weft_version *held)
 {
     weft_status status = weft_turn_here(&session->turn, "weft_held");

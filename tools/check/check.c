@@ -6,11 +6,7 @@
 #include "model/safetensors.h"
 #include "security/library.h"
 #include "site/site.h"
-#include "tools/check/check_backend.h"
-#include "tools/check/check_cuts.h"
-#include "tools/check/check_fabric.h"
-#include "tools/check/check_sizes.h"
-#include "tools/check/check_sources.h"
+#include "tools/check/check.h"
 #include "tools/output.h"
 #include "tools/verbs.h"
 

@@ -1,4 +1,4 @@
-#include "tools/check/check_backend.h"
+#include "tools/check/check.h"
 
 #include <stdio.h>
 #include <string.h>

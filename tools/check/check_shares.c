@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "model/share_file.h"
-#include "tools/check/check_cuts.h"
+#include "tools/check/check.h"
 #include "tools/output.h"
 
 #define SLICES_PRINTED 24u

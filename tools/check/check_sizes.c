@@ -1,4 +1,4 @@
-#include "tools/check/check_sizes.h"
+#include "tools/check/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,8 +5,7 @@
 #include "base/status.h"
 #include "shard/cover.h"
 #include "shard/holding.h"
-#include "tools/check/check_cuts.h"
-#include "tools/check/check_sources.h"
+#include "tools/check/check.h"
 #include "tools/output.h"
 #include "tools/share/holdings.h"
 
