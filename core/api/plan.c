@@ -14,8 +14,7 @@ uint64_t weft_plan_slots(const weft_site_peer *peer)
 
 uint64_t weft_plan_trainer(const weft_site *site, uint64_t journal)
 {
-    return journal + (uint64_t)WEFT_SLABS_MAX * WEFT_SIZE_SLAB_MOST +
-           (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * WEFT_HEADER_STRIDE;
+    return journal + (uint64_t)WEFT_SLABS_MAX * WEFT_SIZE_SLAB_MOST + weft_trainer_headers(site);
 }
 
 /* Calls `judge` for each address at which the peer may join, until one says true. */

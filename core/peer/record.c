@@ -41,3 +41,8 @@ uint32_t weft_trainer_slots(const weft_site *site)
         most = row.window > most ? row.window : most;
     return most < WEFT_SLOTS_MAX ? (uint32_t)most : WEFT_SLOTS_MAX;
 }
+
+uint64_t weft_trainer_headers(const weft_site *site)
+{
+    return (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * WEFT_HEADER_STRIDE;
+}

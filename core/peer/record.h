@@ -43,5 +43,7 @@ bool weft_peer_is_idle(const weft_peer *peer);
 uint64_t weft_peer_stays_ns(const weft_peer *peer);
 /* Returns the most slots that the site gives any peer. Slots that a peer grants beyond that are not used. */
 uint32_t weft_trainer_slots(const weft_site *site);
+/* Returns the bytes of the headers of all buckets that peers and guests can have on their way. */
+uint64_t weft_trainer_headers(const weft_site *site);
 
 #endif

@@ -14,12 +14,12 @@ uint32_t weft_trainer_slabs(const weft_layout *layout, uint64_t journal_bytes)
 
 static weft_buffers sized(const weft_site *site, const weft_layout *layout, uint64_t journal_bytes)
 {
-    const uint32_t slabs = weft_trainer_slabs(layout, journal_bytes), slots = weft_trainer_slots(site);
-    const uint64_t all = (site->trainer.max_peers + WEFT_GUESTS) * slots;
+    const uint32_t slabs = weft_trainer_slabs(layout, journal_bytes);
+    const uint64_t headers = weft_trainer_headers(site);
     return (weft_buffers){.slabs = {.slab_bytes = weft_size_slab(layout), .count = slabs, .free_count = slabs},
-                          .slots_most = slots,
-                          .headers_bytes = all * WEFT_HEADER_STRIDE,
-                          .parcel_count = weft_parcels_wanted(site) ? all : 0};
+                          .slots_most = weft_trainer_slots(site),
+                          .headers_bytes = headers,
+                          .parcel_count = weft_parcels_wanted(site) ? headers / WEFT_HEADER_STRIDE : 0};
 }
 
 uint64_t weft_trainer_buffers_need(const weft_site *site, const weft_layout *layout, uint64_t journal_bytes)
