@@ -17,6 +17,12 @@ uint64_t weft_trainer_buffers_need(const weft_site *site, const weft_layout *lay
 /* Returns how many slabs are in the pool, with a journal of so many bytes. */
 uint32_t weft_trainer_slabs(const weft_layout *layout, uint64_t journal_bytes);
 
+/* ---- resume.c */
+/* Fills the journal and the history from the recorder's store. The shadow has the bound weights before and after. An
+ * error of the store, or a lack of room, is told, and leaves the journal empty. Not under the lock, before anybody
+ * looks at journal or shadow. Errors: WEFT_E_DEVICE, because the shadow is lost. */
+weft_status weft_resume(weft_publisher *publisher, const weft_version *bound, weft_blob *attachment);
+
 /* ---- eviction.c: room in the journal, whatever lags */
 /* Gives something up, first what is cheapest to have again: levels beside the journal's own, merged updates, the oldest
  * version that nobody reads, at last the oldest that peers read. Those peers are lost. Returns false if nothing is

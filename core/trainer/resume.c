@@ -1,10 +1,15 @@
-#include "trainer/resume.h"
-
+/* resume.c - versions of a store, brought into the journal when weights of the store are bound.
+ *
+ * A trainer that comes back has lost its journal, and its peers hold versions of the run before. The store has what
+ * leads from these to the bound weights. The journal is one row of updates, so the row goes back from the bound version
+ * to the oldest, forward to the latest, and back to the bound version. Whoever holds one of them takes the merge of all
+ * that is behind it, in which each step there and back comes to nothing. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
+#include "trainer/publish.h"
 #include "trainer/recorder.h"
 #include "update/update_cursor.h"
 

@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "trainer/publish.h"
 #include "trainer/recorder.h"
-#include "trainer/resume.h"
 
 /* Bytes of memory for the changes of several frames that are put into the shadow together. */
 #define SCRATCH (UINT64_C(32) << 20)
