@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "backends/host/host.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "peer/peer.h"
@@ -68,7 +69,11 @@ static void places(void **state)
     sim_cut(s);
     sim_start_trainer(s);
     weft_publisher *publisher = &s->trainer.session->trainer->publisher;
-    assert_int_equal(weft_view_keys_of(wanted, publisher->session->division.cells.key_count, &hello.keys), WEFT_OK);
+    const uint32_t keys = publisher->session->division.cells.key_count;
+    hello.keys = (weft_view_keys){.count = 1, .range = {{keys - 1, 2}}};
+    assert_int_equal(weft_peer_view_find(publisher, &hello, &view), WEFT_E_LAYOUT);
+    assert_non_null(strstr(weft_last_error(), "keys that are not among the trainer's"));
+    assert_int_equal(weft_view_keys_of(wanted, keys, &hello.keys), WEFT_OK);
     for (uint32_t i = 0; i < WEFT_PEER_VIEWS; i++) {
         publisher->views.list[i] = weft_mem_take(1, sizeof *view);
         publisher->views.list[i]->peers = 1;
@@ -78,6 +83,46 @@ static void places(void **state)
     assert_int_equal(weft_peer_view_find(publisher, &hello, &view), WEFT_OK);
     assert_ptr_equal(publisher->views.list[7], view);
     sim_close(s);
+}
+
+static sim *tears; /* whose weights change when its next frame is decoded for the shadow */
+
+static weft_status decode(weft_backend_state *state, weft_decode_job *job)
+{
+    if (!tears)
+        return weft_backend_host.decode(state, job);
+    *fleet_model_at(&tears->trainer.model, 0) ^= 1;
+    tears = NULL;
+    return weft_fail_quiet(WEFT_E_CORRUPT, "of this test");
+}
+
+/* A version that is amended has in each view the root of the bits that the shadow has. */
+static void a_torn_version(void **state)
+{
+    weft_wire_hello hello = {.name = "rank-1"};
+    weft_peer_view *view;
+    weft_backend table = weft_backend_host;
+    sim *s = sim_open(FLEET_SMALL, 0, 1);
+    (void)state;
+    table.decode = decode;
+    weft_backend_lend(&table);
+    sim_cut(s);
+    sim_start_trainer(s);
+    weft_publisher *publisher = &s->trainer.session->trainer->publisher;
+    const weft_newest *newest = &publisher->newest;
+    hello.keys = (weft_view_keys){.count = 1, .range = {{0, publisher->session->division.cells.key_count - 1}}};
+    assert_int_equal(weft_peer_view_find(publisher, &hello, &view), WEFT_OK);
+    for (int torn = 0; torn < 2; torn++) {
+        fleet_change(s->layout, s->dense, 100, &s->seed);
+        fleet_model_put(&s->trainer.model, s->dense);
+        tears = torn ? s : NULL;
+        assert_int_equal(weft_publish(s->trainer.session, ++s->newest, NULL, NULL, NULL), WEFT_OK);
+        assert_null(tears);
+        assert_int_equal(weft_peer_view_version(view, &newest->version, newest->order).root,
+                         weft_excerpt_root(&view->excerpt, publisher->session->layout, newest->digests));
+    }
+    sim_close(s);
+    weft_backend_lend(NULL);
 }
 
 /* Of a version whose root over the keys is not known the root stays. */
@@ -95,7 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_a_second), cmocka_unit_test(each_name_its_first),
         cmocka_unit_test(a_dear_one),   cmocka_unit_test(roots),
-        cmocka_unit_test(places), /* has the simulation's clock */
+        cmocka_unit_test(places),       cmocka_unit_test(a_torn_version), /* have the simulation's clock */
     };
     return cmocka_run_group_tests(tests, set_clock, give_clock);
 }

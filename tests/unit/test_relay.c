@@ -57,8 +57,16 @@ static void forget_writes(weft_port *port)
     ((world *)port)->cookie_count = 0;
 }
 
+/* As where no descriptor is left. */
+static weft_status open_no_port(weft_link *link, weft_port **port)
+{
+    (void)link;
+    *port = NULL;
+    return WEFT_E_SYSTEM;
+}
+
 static const weft_provider provider = {
-    .name = "test", .write = take_write, .poll = tell_writes, .port_close = forget_writes};
+    .name = "test", .write = take_write, .poll = tell_writes, .port_open = open_no_port, .port_close = forget_writes};
 
 /* ---- the relay */
 
@@ -509,6 +517,19 @@ static void who_follows_gets_it(void **state)
     w->child.state = WEFT_CHILD_JOINED;
 }
 
+/* Which updates a child follows is forgotten with its connection, also where the next one does not come about. */
+static void who_greets_anew_follows_nothing(void **state)
+{
+    world *w = *state;
+    uint8_t body[32];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_greeting(&out, &(weft_wire_greeting){WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL, 9});
+    w->child.follows[2] = followed;
+    assert_int_equal(weft_child_greeting(&w->relay, &w->child, out.data, out.used), WEFT_E_SYSTEM);
+    bucket_comes(w, WEFT_BUCKET_FRAMES, 0, XXH3_64bits("", 0));
+    assert_int_equal(w->child.queue_count, 0);
+}
+
 /* A child that holds all blocks makes room: the trainer hears why, and the child joins again. */
 static void who_is_behind_makes_room(void **state)
 {
@@ -683,6 +704,24 @@ static void hello_is_judged(void **state)
     weft_site_free(site);
 }
 
+/* A trainer that cannot be dialed, and one that is gone before it greets. */
+static void who_has_no_way_to_the_trainer(void **state)
+{
+    world *w = *state;
+    weft_waits waits = {.wake_ns = UINT64_MAX};
+    for (int dials = 0; dials < 2; dials++) {
+        close_world(state);
+        open_world(state);
+        w->child.greeted = true;
+        weft_child_enter(&w->child, dials ? WEFT_CHILD_DIALING : WEFT_CHILD_GUEST);
+        w->rollout.joining.state = WEFT_JOIN_JOINED; /* by a gateway of no address */
+        assert_int_equal(weft_greeting_ask(&w->child.up), WEFT_OK);
+        weft_control_hang_up(&w->trainer);
+        weft_relay_step(&w->relay, &waits);
+        assert_true(w->child.state == WEFT_CHILD_LEAVING || w->child.state == WEFT_CHILD_FREE);
+    }
+}
+
 /* A later HELLO of a name takes the place of one that waits, and never that of a child that has joined. */
 static void a_name_comes_again(void **state)
 {
@@ -799,6 +838,8 @@ int main(void)
         TEST(a_child_that_went),
         TEST(hello_is_judged),
         TEST(a_name_comes_again),
+        TEST(who_greets_anew_follows_nothing),
+        TEST(who_has_no_way_to_the_trainer),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

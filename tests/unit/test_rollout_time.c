@@ -81,6 +81,15 @@ static void what_a_dial_waits_for(void **state)
         assert_int_equal(end->joining.state, WEFT_JOIN_AWAY);
         assert_int_equal(end->joining.dialed_ns, 0);
     }
+    end->course.state = WEFT_COURSE_RECEIVING;
+    end->joining.state = WEFT_JOIN_GREETING;
+    end->current.doubt = true;
+    weft_join_step(end, own_now, &waits);
+    pthread_mutex_unlock(&end->session->lock);
+    is_lost("the weights changed while they were told of");
+    pthread_mutex_lock(&end->session->lock);
+    end->joining.state = WEFT_JOIN_AWAY;
+    end->joining.retry_ns = 0;
     end->course.state = WEFT_COURSE_STAGED;
     end->current.doubt = true;
     *fleet_model_at(&f->rollouts[0].model, fleet_tensor_at(f->layout, "bytes")) ^= 1;
