@@ -316,11 +316,15 @@ static void a_snapshot_that_nobody_follows(void **state)
     assert_non_null(strstr(weft_last_error(), "has no way back"));
     w.turn = turns_that_look;
     seen_held = false;
+    rank_end(1)->wishing.open = true; /* what was wanted before does not stand in the way */
+    rank_end(1)->wishing.number = 5;
     const uint64_t begun_ns = w.time.now_ns;
     assert_int_equal(commit_flags(6, 0), WEFT_E_TIMEOUT);
     assert_non_null(strstr(weft_last_error(), "nothing is held: version 6 did not come within 400 ms"));
     assert_in_range((w.time.now_ns - begun_ns) / WEFT_NS_PER_MS, 400, 600);
     assert_true(seen > 400 && !seen_held);
+    for (uint32_t i = 1; i < 3; i++)
+        assert_true(rank_end(i)->wishing.open && rank_end(i)->wishing.number == 6);
     assert_int_equal(weft_held(rank_session(), &held), WEFT_E_STATE);
     source_go_to(&w, &w.sources[1], 6);
     source_go_to(&w, &w.sources[2], 6);

@@ -229,15 +229,37 @@ static void pairs_must_rise_and_stay_inside(void **state)
     }
 }
 
+/* The second of two changes goes by two steps; or the third does, which frames of this base do not have. */
+static void ranks_are_of_what_there_is(void **state)
+{
+    static const uint8_t unary[] = {0x1b, 0x13}; /* gaps 0 and 0, the exception's, the magnitude's if there is one */
+    (void)state;
+    for (uint64_t seed = 0; seed < COUNT(unary); seed++) {
+        const uint64_t size = 100;
+        uint64_t drawn = seed;
+        unit_pair pair;
+        tally sum = {0};
+        pair_open(&pair, &drawn, WEFT_U8, &size, 1, "auto");
+        uint8_t bytes[16 + 12] = {[16] = 2, [19] = 1, [26] = unary[seed]};
+        const weft_frame_header header = {
+            .units = 1, .level = WEFT_LEVEL_TIGHT, .payload_bytes = 12, .changed = 2, .parameters = 1 | 1 << 16};
+        weft_frame_write_header(bytes, &header);
+        weft_changes changes = changes_exact(2, 1);
+        attack(&pair, bytes, sizeof bytes, &changes, &sum);
+        assert_int_equal(seed ? sum.base : sum.decoded, 1);
+        pair_changes_free(&changes);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
     weft_log_enter(&quiet);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altered_frames_are_harmless),
-        cmocka_unit_test(noise_is_harmless),
-        cmocka_unit_test(noise_in_lists_is_harmless),
-        cmocka_unit_test(pairs_must_rise_and_stay_inside),
+        cmocka_unit_test(altered_frames_are_harmless), cmocka_unit_test(noise_is_harmless),
+        cmocka_unit_test(noise_in_lists_is_harmless),  cmocka_unit_test(pairs_must_rise_and_stay_inside),
+        cmocka_unit_test(ranks_are_of_what_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

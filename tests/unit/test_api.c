@@ -133,6 +133,9 @@ static void plans_count_all(void **state)
     assert_true(few >= 100 + (1 + WEFT_GUESTS) * slots * WEFT_HEADER_STRIDE + WEFT_SLABS_MAX * WEFT_SIZE_SLAB_MOST);
     site->trainer.max_peers = 3;
     assert_int_equal(weft_plan_trainer(site, 100), few + 2 * slots * WEFT_HEADER_STRIDE);
+    weft_site *none = load("[trainer]\nbackend = host\n"); /* no peer has a row */
+    assert_int_equal(weft_trainer_slots(none), 1);
+    weft_site_free(none);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -62,6 +62,13 @@ static unsigned entries(void)
     return count;
 }
 
+static int lowest_free(void)
+{
+    const int descriptor = dup(STDERR_FILENO);
+    close(descriptor);
+    return descriptor;
+}
+
 static int begin(void **state)
 {
     const char *base = getenv("TMPDIR");
@@ -105,6 +112,7 @@ static void whole_or_as_before(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         weft_file file;
         int ends[2];
+        const int free_before = lowest_free();
         unlink("out");
         if (rows[i].before)
             put("out", rows[i].before);
@@ -133,6 +141,7 @@ static void whole_or_as_before(void **state)
         assert_int_equal(entries(), rows[i].after != NULL);
         close(ends[0]);
         close(ends[1]);
+        assert_int_equal(lowest_free(), free_before);
     }
 }
 

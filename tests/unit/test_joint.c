@@ -301,9 +301,12 @@ static void each_source_may_end_it(void **state)
 /* An end that has the version already has nothing held back. The commit of any other end counts as well. */
 static void nothing_is_unbound_while_any_end_is_held(void **state)
 {
+    weft_staged_info info = {.size = sizeof info};
+    weft_version held;
     (void)state;
     begin(false);
     stage_next(100);
+    assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_OK);
     assert_int_equal(commit_flags(6, WEFT_COMMIT_HOLD), WEFT_OK);
     for (uint32_t i = 0; i < ENDS; i++) {
         for (uint32_t other = 0; other < ENDS; other++)
@@ -314,7 +317,8 @@ static void nothing_is_unbound_while_any_end_is_held(void **state)
     }
     for (uint32_t i = 0; i < ENDS; i++)
         rank_end(i)->stage.held_back = true;
-    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_OK);
+    assert_int_equal(held.root, info.target.root); /* which was said of it before */
     source_check(&w, &w.ranks[0]);
 }
 

@@ -143,9 +143,16 @@ static void dtype_shape_and_absence_are_said(void **state)
 /* Names of the greatest length, of characters of three bytes and of control characters fit the text. */
 static void long_names_are_cut_and_cleaned(void **state)
 {
-    char names[4][WEFT_MAX_NAME + 1], text[WEFT_MATCH_TEXT];
+    static const char longest[] = "an-end-whose-name-is-as-long-as-the-name-of-any-peer-may-be.....";
+    char names[4][WEFT_MAX_NAME + 1], guard[WEFT_MATCH_TEXT];
+    struct {
+        char text[WEFT_MATCH_TEXT], guard[WEFT_MATCH_TEXT];
+    } said;
+    char *text = said.text;
     weft_tensor mine[4], theirs[4];
     (void)state;
+    memset(guard, 0x55, sizeof guard);
+    memset(said.guard, 0x55, sizeof said.guard);
     for (int i = 0; i < 4; i++) {
         for (int at = 0; at + 3 <= WEFT_MAX_NAME; at += 3)
             memcpy(names[i] + at, "\xe2\x82\xac", 3);
@@ -155,11 +162,12 @@ static void long_names_are_cut_and_cleaned(void **state)
         mine[i] = theirs[i] = (weft_tensor){names[i], WEFT_BF16, 2, SHAPE(UINT64_MAX, UINT64_MAX)};
         theirs[i].dtype = WEFT_F8_E4M3FNUZ;
     }
-    const weft_match_side a = side_of("a", mine, 4), b = side_of("b", theirs, 4);
+    const weft_match_side a = side_of(longest, mine, 4), b = side_of(longest, theirs, 4);
     assert_int_equal(weft_match_by_name(&a, &b, NULL, text), WEFT_E_LAYOUT);
     assert_non_null(strstr(text, "4 tensors differ: '\xe2\x82\xac"));
     assert_non_null(strstr(text, "publish in the dtype"));
     assert_null(strchr(text, '\n'));
+    assert_memory_equal(said.guard, guard, sizeof guard);
 }
 
 static void layouts_are_matched_by_the_public_call(void **state)

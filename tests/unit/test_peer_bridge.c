@@ -192,6 +192,10 @@ static void which_level_is_wanted(void **state)
         a->tuning.estimate.rate_bytes_s = 1000;
         weft_peer_levels(&trainer->demand, &trainer->peers);
         weft_peer_level_judge(&trainer->demand, a);
+        uint32_t wanting = 0; /* each of three wants one */
+        for (uint32_t level = 0; level < WEFT_LEVEL_COUNT; level++)
+            wanting += trainer->demand.wanting[level];
+        assert_int_equal(wanting, 3);
         assert_int_equal(a->tuning.wanted == WEFT_LEVEL_FULL, sites[i] == WEFT_CHOICE_FULL);
     }
     a->tuning.wanted = WEFT_LEVEL_TIGHT;

@@ -48,6 +48,9 @@ static void buckets_that_are_not_taken(void **state)
             fail_msg("%s: %s: %s", rows[row].what, weft_status_name(status), weft_last_error());
         assert_int_equal(end->session->stats.check_failures - failures, status != WEFT_OK && status != WEFT_AGAIN);
         assert_int_equal(end->intake.next_sequence, status == WEFT_OK);
+        const bool frames = rows[row].bucket.kind == WEFT_BUCKET_FRAMES;
+        assert_int_equal(end->arriving.book.bytes,
+                         status == WEFT_OK ? WEFT_BUCKET_HEADER_BYTES + (frames ? 32 : 4) : 0);
     }
     weft_receive_reset(&end->arriving, &end->intake);
 }
@@ -66,6 +69,26 @@ static void frames_that_are_kept(void **state)
     assert_int_equal(weft_stage_encoded_bytes(end->layout, 160, room - 1), 0);
     assert_int_equal(weft_stage_encoded_bytes(end->layout, 160, room), 160);
     assert_int_equal(weft_stage_encoded_bytes(end->layout, UINT64_MAX, UINT64_MAX / 2), 0);
+}
+
+/* A change of a tile that does not decode is found with its frame, and not only by the root in the end. */
+static void deltas_that_do_not_decode(void **state)
+{
+    weft_taken *taken = &end->arriving.taken;
+    weft_frame_header frame = {.payload_bytes = 16, .level = WEFT_LEVEL_FAST, .changed = 1, .units = 1};
+    (void)state;
+    while (end->layout->units[frame.unit].count < 64)
+        frame.unit++;
+    announce(6)->header.snapshot = true;
+    end->arriving.book.next_unit = frame.unit + 1; /* after its tile */
+    taken->bytes = 32;
+    taken->used = 0;
+    taken->delta = true;
+    memset(taken->memory, 0, 32);
+    weft_frame_write_header(taken->memory, &frame);
+    assert_int_equal(weft_stage_frames(end), WEFT_E_CORRUPT);
+    assert_int_equal(taken->used, 32); /* it was admitted */
+    weft_receive_reset(&end->arriving, &end->intake);
 }
 
 static void what_is_not_whole(void **state)
@@ -284,7 +307,7 @@ int main(void)
         TEST(buckets_that_are_not_taken),   TEST(frames_that_are_kept),      TEST(what_is_not_whole),
         TEST(staged_and_held_are_told),     TEST(commits_that_move_nothing), TEST(a_snapshot_that_does_not_come),
         TEST(whose_fault_a_frame_is),       TEST(a_session_ends_once),       TEST(a_withdrawn_update),
-        TEST(a_relay_leaves_in_good_order), TEST(what_is_given_up),
+        TEST(a_relay_leaves_in_good_order), TEST(what_is_given_up),          TEST(deltas_that_do_not_decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
