@@ -247,10 +247,10 @@ weft_status weft_store_reach(const weft_store *store, uint64_t first, bool *reac
 typedef struct weft_store_mover {
     weft_store *store;
     weft_mover mover;
-    weft_update_step steps[WEFT_STORE_STEPS]; /* of the stretch that was proved */
-    uint64_t count;                           /* 0: the weights stay what they are */
-    bool more;                                /* the way goes on after this stretch */
-    weft_store_info figures;                  /* of what was proved */
+    weft_update_step *steps; /* WEFT_STORE_STEPS, of the stretch that was proved */
+    uint64_t count;          /* 0: the weights stay what they are */
+    bool more;               /* the way goes on after this stretch */
+    weft_store_info figures; /* of what was proved */
 } weft_store_mover;
 
 /* Opens a mover of weights, which are bound for the excerpt's layout, or else for `layout`, that of the files. Errors:

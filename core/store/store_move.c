@@ -10,7 +10,9 @@
 weft_status weft_store_mover_open(weft_store_mover *m, weft_store *store, const weft_layout *layout,
                                   const weft_excerpt *excerpt, const weft_binding *weights, const weft_work *work)
 {
-    *m = (weft_store_mover){.store = store};
+    *m = (weft_store_mover){.store = store, .steps = weft_mem_take(WEFT_STORE_STEPS, sizeof *m->steps)};
+    if (!m->steps)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the steps of a way");
     const weft_status status = weft_mover_open(&m->mover, layout, excerpt, weights, work);
     m->mover.passes = 2;
     return status;
@@ -28,6 +30,8 @@ void weft_store_mover_close(weft_store_mover *m)
 {
     steps_close(m);
     weft_mover_close(&m->mover);
+    weft_mem_give(m->steps);
+    m->steps = NULL;
 }
 
 /* ---- a way */
