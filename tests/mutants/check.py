@@ -104,6 +104,8 @@ def check_planted(wrong):
                 wrong.append(f"planted/{bug.room}.txt: {bug.file}: nothing changes: {bug.promise}")
         except (ValueError, OSError) as error:
             wrong.append(f"planted/{bug.room}.txt: {error}")
+        if not bug.file.endswith(".c"):
+            wrong.append(f"planted/{bug.room}.txt: {bug.file}: it is compiled by itself, and so a .c file")
         if not os.path.isfile(planted.test_source(bug.test)):
             wrong.append(f"planted/{bug.room}.txt: no {planted.test_source(bug.test)}")
     if len(bugs) < 500:
