@@ -412,7 +412,12 @@ static weft_status write_run(weft_mover *m)
 weft_status weft_mover_write(weft_mover *m, const weft_binding *to)
 {
     m->to = to;
-    return write_run(m);
+    const weft_status status = write_run(m);
+    m->measured = status == WEFT_OK; /* the weights are where the way ends now, and the next one begins there */
+    m->zeros = false;
+    if (m->measured)
+        memcpy(m->digests, m->reached, m->part.layout->part_count * sizeof *m->digests);
+    return status;
 }
 
 weft_status weft_mover_stream(weft_mover *m, weft_mover_out *out, void *user)

@@ -70,8 +70,8 @@ void weft_mover_leave(weft_mover *mover);
  * a wrong base may cause, WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_BUDGET (staging), those of sources and
  * progress; `fault` names the step. */
 weft_status weft_mover_prove(weft_mover *mover);
-/* Writes what a proved way leads to into weights, or hands it on. Progress cannot end the first. After an error these
- * are of no use. Errors: those of sources, and those of weft_mover_prove if the weights changed since. */
+/* Writes what a proved way leads to into the mover's weights, or hands it on. Progress cannot end the first. After an
+ * error these are of no use. Errors: those of sources, and those of weft_mover_prove if the weights changed since. */
 weft_status weft_mover_write(weft_mover *mover, const weft_binding *to);
 weft_status weft_mover_stream(weft_mover *mover, weft_mover_out *out, void *user);
 /* Moves one run of units to the end of the way, in `image`; runs come in the order of the layout, and a walk begins at

@@ -153,6 +153,11 @@ static void test_a_long_way(void **state)
     assert_int_equal(weft_store_apply(w.store, &last, w.c.layout, base, TENSORS, NULL, &info), WEFT_OK);
     assert_memory_equal(next, w.c.work, image_bytes(&w.c));
     assert_true(info.files == LONG && info.anchors == 1);
+    const weft_version first = label(0);
+    assert_int_equal(weft_store_apply(w.store, &first, w.c.layout, base, TENSORS, NULL, &info), WEFT_OK);
+    assert_memory_equal(next, w.c.image[0], image_bytes(&w.c));
+    assert_true(info.files == LONG - 1 && info.anchors == 0 &&
+                info.damaged == 0); /* by updates, from stretch to stretch */
     free(next);
     world_close(&w);
 }
