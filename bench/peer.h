@@ -8,7 +8,7 @@
 #include "harness/process.h"
 #include "model/safetensors.h"
 
-/* What a peer is told; it answers every order by a report. */
+/* An order to a peer, which answers each by a report. */
 typedef enum bench_order {
     BENCH_JOIN, /* the trainer at `listen`, with what it holds */
     BENCH_LEAVE,

@@ -25,7 +25,7 @@ typedef struct fleet_spawn {
     const char *name;
     const char *folder; /* gets NAME.out and NAME.log, its standard output and error; NULL: they are ours */
     bool talks;         /* it has a line to us, which takes the place of NAME.out */
-    /* What it is; it exits with what that returns. `line` -1: it does not talk. */
+    /* The process runs this, and exits with what this returns. `line` -1: the process does not talk. */
     int (*body)(void *user, int line);
     void *user;
 } fleet_spawn;

@@ -1170,7 +1170,7 @@ typedef struct weft_store_info {
  * version  run and number; run 0: the last run that has the number
  * pieces   weights, as for weft_bind
  * info     receives the figures, or NULL
- * Memory: some 100 MiB for one thread, 1 MiB for each file, and frames of updates up to memory_bytes.
+ * Memory: some 50 MiB for one thread, 1 MiB for each file, and frames of updates up to memory_bytes.
  * Blocks: for three passes over the weights: one finds the version that they are, one proves the way, one writes.
  * Errors: WEFT_E_MISSING (no such version, or no way to it), WEFT_E_LAYOUT, those of weft_update_apply. */
 WEFT_API weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,

@@ -57,7 +57,8 @@ typedef struct weft_need {
 
 #define WEFT_NEEDS_MAX 8u
 
-/* What an end takes beside the weights, known before anything is opened: by need for the log and `weft check`. */
+/* The memory of an end beside the weights, need by need, for the log and `weft check`. It is known before anything is
+ * opened. */
 typedef struct weft_sizes {
     weft_size chosen; /* what the site may leave to weft: a trainer's journal, a rollout's staging */
     weft_need needs[WEFT_NEEDS_MAX];

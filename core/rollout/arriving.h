@@ -94,7 +94,7 @@ weft_status weft_ask_offered(weft_rollout *rollout);
 weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_message type, const weft_out *body);
 
 /* ---- stage.c */
-/* What the stage does next. Whoever calls it hands a hungry stage the next bucket (weft_receive_take). */
+/* The stage's next act. The caller hands a hungry stage the next bucket (weft_receive_take). */
 typedef enum weft_stage_state {
     WEFT_STAGE_IDLE,     /* no update came, or one is proved and waits for its commit */
     WEFT_STAGE_HUNGRY,   /* the bucket that was taken is used up, and the update has more */

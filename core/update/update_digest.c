@@ -11,15 +11,21 @@ typedef struct weft_update_digester {
     weft_update_pass pass;
 } digester;
 
-static weft_status digest_group(weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group)
+weft_status weft_update_digest_units(const weft_update_pass *pass, const weft_update_worker *worker,
+                                     const weft_binding *binding, uint64_t unit, uint64_t end, uint64_t *parts)
 {
-    digester *d = pass->user;
     weft_status status = WEFT_OK;
-    for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
-        weft_digest_job job = {.view = weft_binding_view(&d->binding, unit), .tensor_delta = d->parts};
+    for (; unit < end && status == WEFT_OK; unit++) {
+        weft_digest_job job = {.view = weft_binding_view(binding, unit), .tensor_delta = parts};
         status = weft_backend_wait(pass->backend, worker->device, pass->backend->digest(worker->device, &job), &job);
     }
     return status;
+}
+
+static weft_status digest_group(weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group)
+{
+    const digester *d = pass->user;
+    return weft_update_digest_units(pass, worker, &d->binding, group->unit, group->end, d->parts);
 }
 
 static weft_status run(digester *d, const weft_layout *layout, const weft_work *work)

@@ -92,12 +92,8 @@ static weft_status bind_zeros(sums *s)
 static weft_status base_judge(sums *s)
 {
     const weft_version *base = &s->file->header.base;
-    weft_status status = WEFT_OK;
-    for (uint64_t unit = 0; unit < s->layout->unit_count && status == WEFT_OK; unit++) {
-        weft_digest_job job = {.view = weft_binding_view(&s->base, unit), .tensor_delta = s->discard};
-        status = weft_backend_wait(s->pass.backend, s->pass.workers[0].device,
-                                   s->pass.backend->digest(s->pass.workers[0].device, &job), &job);
-    }
+    const weft_status status =
+        weft_update_digest_units(&s->pass, s->pass.workers, &s->base, 0, s->layout->unit_count, s->discard);
     uint64_t root = weft_digest_parts_root(s->layout, s->discard);
     if (status != WEFT_OK || root == base->root)
         return status;

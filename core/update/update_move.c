@@ -8,26 +8,21 @@
 #include "base/status.h"
 #include "update/update_work.h"
 
-#define SPAN_SHIFT     WEFT_RUN_SHIFT_MAX /* runs of every file end where these runs do */
-#define SPAN_ALIGN     8u                 /* so many bytes the windows' spans begin at multiples of */
+#define SPAN_ALIGN     8u /* the spans of a window begin at multiples of so many bytes */
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
 
 typedef unsigned long long ull;
 
 /* ---- open and close */
 
-static weft_status memory_take(weft_mover *m)
+static weft_mem_list memory_of(weft_mover *m)
 {
     const uint64_t parts = m->part.layout->part_count + 1;
     m->window_bytes = m->pass.groups[0].capacity + WEFT_PASS_UNITS * SPAN_ALIGN;
-    m->windows = weft_mem_map(m->pass.group_count * m->window_bytes);
-    m->opposites = weft_mem_take(m->pass.lanes.count, m->part.whole->largest_frame);
-    m->digests = weft_mem_take(parts, sizeof *m->digests);
-    m->delta = weft_mem_take(parts, sizeof *m->delta);
-    m->reached = weft_mem_take(parts, sizeof *m->reached);
-    return m->windows && m->opposites && m->digests && m->delta && m->reached
-               ? WEFT_OK
-               : weft_fail(WEFT_E_MEMORY, "no memory for windows and %llu digests", (ull)parts);
+    return (weft_mem_list){{WEFT_MEM_PAGES(m->windows, m->pass.group_count * m->window_bytes),
+                            WEFT_MEM_TAKEN(m->opposites, m->pass.lanes.count * m->part.whole->largest_frame),
+                            WEFT_MEM_TAKEN(m->digests, parts), WEFT_MEM_TAKEN(m->delta, parts),
+                            WEFT_MEM_TAKEN(m->reached, parts)}};
 }
 
 weft_status weft_mover_open(weft_mover *m, const weft_layout *layout, const weft_excerpt *excerpt,
@@ -39,7 +34,7 @@ weft_status weft_mover_open(weft_mover *m, const weft_layout *layout, const weft
     if (status == WEFT_OK)
         status = weft_update_pass_open(&m->pass, m->part.layout, work);
     if (status == WEFT_OK)
-        status = memory_take(m);
+        status = weft_mem_list_take(memory_of(m), "for windows and digests");
     if (status == WEFT_OK)
         status = weft_binding_open_image((weft_layout *)(uintptr_t)m->part.layout, m->windows, &m->image);
     if (status != WEFT_OK)
@@ -58,12 +53,8 @@ void weft_mover_close(weft_mover *m)
 {
     weft_mover_leave(m);
     weft_binding_close(&m->image);
-    weft_mem_give(m->reached);
-    weft_mem_give(m->delta);
-    weft_mem_give(m->digests);
-    weft_mem_give(m->opposites);
-    if (m->windows)
-        weft_mem_unmap(m->windows, m->pass.group_count * m->window_bytes);
+    if (m->pass.lanes.count > 0)
+        weft_mem_list_give(memory_of(m));
     weft_update_pass_close(&m->pass);
     weft_update_part_close(&m->part);
     *m = (weft_mover){0};
@@ -95,7 +86,8 @@ static weft_status wait(const weft_mover *m, weft_update_worker *worker, weft_st
     return weft_backend_wait(m->pass.backend, worker->device, status, job);
 }
 
-/* Calls `act` for each span of the group, with the place of the span in the group's window. */
+/* Calls `act` for each span, which is a run of units, of the group, with the place of the span in the group's window.
+ */
 static weft_status each_span(weft_mover *m, weft_update_worker *worker, const weft_update_group *group,
                              weft_status (*act)(weft_mover *, weft_update_worker *, const weft_view *, uint8_t *))
 {
@@ -104,7 +96,7 @@ static weft_status each_span(weft_mover *m, weft_update_worker *worker, const we
     weft_status status = WEFT_OK;
     uint32_t units;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit += units) {
-        units = weft_layout_run(layout, unit, SPAN_SHIFT);
+        units = weft_layout_run(layout, unit, m->pass.shift);
         const weft_view view = weft_binding_span(&m->image, unit, units);
         status = act(m, worker, &view, at);
         at += ((uint64_t)view.count * view.width + SPAN_ALIGN - 1) / SPAN_ALIGN * SPAN_ALIGN;
@@ -193,17 +185,6 @@ static void frames_move(weft_mover *m, weft_update_worker *worker, weft_update_g
 
 /* ---- a group on a lane */
 
-static weft_status group_measure(weft_mover *m, weft_update_worker *worker, const weft_update_group *group)
-{
-    const weft_binding *from = m->windowed ? &m->image : m->weights;
-    weft_status status = WEFT_OK;
-    for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
-        weft_digest_job job = {.view = weft_binding_view(from, unit), .tensor_delta = m->digests};
-        status = wait(m, worker, m->pass.backend->digest(worker->device, &job), &job);
-    }
-    return status;
-}
-
 static weft_status group_work(weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group)
 {
     weft_mover *m = pass->user;
@@ -212,14 +193,15 @@ static weft_status group_work(weft_update_pass *pass, weft_update_worker *worker
     if (m->at == 0 && m->windowed)
         status = each_span(m, worker, group, span_load);
     if (status == WEFT_OK && m->at == 0 && !m->measured)
-        status = group_measure(m, worker, group);
+        status = weft_update_digest_units(pass, worker, m->windowed ? &m->image : m->weights, group->unit, group->end,
+                                          m->digests);
     const uint64_t middle = weft_clock_ns();
     if (status == WEFT_OK)
         frames_move(m, worker, group);
     if (status == WEFT_OK && m->to && group->failure == WEFT_OK && m->at + 1 == m->limit)
         status = each_span(m, worker, group, span_write);
-    worker->digest_ms += weft_clock_ms(begun, middle);
-    worker->decode_ms += weft_clock_ms(middle, weft_clock_ns());
+    worker->digest_ms += m->proof ? weft_clock_ms(begun, middle) : 0;
+    worker->decode_ms += m->proof ? weft_clock_ms(middle, weft_clock_ns()) : 0;
     return status;
 }
 
@@ -303,10 +285,21 @@ static weft_status progress(const weft_mover *m)
     return m->to ? WEFT_OK : status;
 }
 
-static void pass_begin(weft_mover *m, size_t count)
+/* Returns the shift of the longest runs of these steps, so that no frame goes beyond a group. */
+static uint32_t shift_of(const weft_mover *m, size_t count)
+{
+    uint32_t shift = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t own = m->steps[i].file->header.parameters.run_shift;
+        shift = own > shift ? own : shift;
+    }
+    return shift;
+}
+
+static void pass_begin(weft_mover *m, size_t count, uint32_t shift)
 {
     const uint64_t parts = m->part.layout->part_count;
-    weft_update_pass_begin(&m->pass, SPAN_SHIFT, group_work, m);
+    weft_update_pass_begin(&m->pass, shift, group_work, m);
     memset(m->delta, 0, parts * sizeof *m->delta);
     if (!m->measured)
         memset(m->digests, 0, parts * sizeof *m->digests);
@@ -322,7 +315,7 @@ static void pass_begin(weft_mover *m, size_t count)
 static weft_status pass_run(weft_mover *m, size_t count)
 {
     weft_status status = WEFT_OK;
-    pass_begin(m, count);
+    pass_begin(m, count, shift_of(m, count));
     m->proof = !m->to && !m->out;
     m->windowed = count > 1 || m->zeros || !m->proof;
     while (status == WEFT_OK && weft_update_pass_fill(&m->pass)) {
@@ -430,7 +423,7 @@ weft_status weft_mover_stream(weft_mover *m, weft_mover_out *out, void *user)
 weft_status weft_mover_stand(weft_mover *m, uint64_t unit, uint32_t units, bool wanted)
 {
     if (unit == 0)
-        pass_begin(m, m->count);
+        pass_begin(m, m->count, WEFT_RUN_SHIFT_MAX);
     m->windowed = wanted;
     m->proof = false;
     m->skipped = !wanted;

@@ -41,7 +41,7 @@ typedef struct weft_mover {
     /* The pass under way. */
     size_t limit;                  /* steps that are taken: all, or those before the first frame that failed */
     size_t at;                     /* the step that lanes work on */
-    uint32_t nth;                  /* number of the pass, for progress; more than `passes`: nothing is told */
+    uint32_t nth;                  /* number of the pass, for progress; `passes`: nothing is told */
     bool windowed, proof, skipped; /* windows are moved; frames are only read */
     const weft_binding *to;        /* weights that windows are written to; NULL: none */
     weft_mover_out *out;           /* or where they go; NULL: nowhere */

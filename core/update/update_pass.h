@@ -67,7 +67,12 @@ void weft_update_pass_take(weft_update_pass *pass, uint64_t unit, uint32_t units
 /* Runs the task on all groups of the round. */
 weft_status weft_update_pass_run(weft_update_pass *pass);
 
-/* Adds every part's digest to its word (update_digest.c). */
+/* ---- update_digest.c */
+
+/* Adds the digests of the parts of units unit..end - 1 to their words, on one worker. */
+weft_status weft_update_digest_units(const weft_update_pass *pass, const weft_update_worker *worker,
+                                     const weft_binding *binding, uint64_t unit, uint64_t end, uint64_t *parts);
+/* Adds every part's digest to its word. */
 weft_status weft_update_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
                                const weft_work *work, uint64_t *parts);
 #endif

@@ -1,8 +1,8 @@
 /* update_step.h - a file on a way: its direction, the frames that are taken of it, and what it starts from and leads
  * to.
  *
- * Of all of a layout all frames are taken. Of an excerpt only those of its keys are read, and get the excerpt's
- * numbers. */
+ * A step takes all frames where all of a layout is moved. Where an excerpt is, the step reads the frames of the
+ * excerpt's keys alone, and gives these the excerpt's numbers. */
 #ifndef WEFT_CORE_UPDATE_STEP_H
 #define WEFT_CORE_UPDATE_STEP_H
 
@@ -16,7 +16,7 @@ typedef struct weft_key_sum {
     uint64_t sum;
 } weft_key_sum;
 
-/* What is moved: all of a layout, or the part of its cells that one process has. */
+/* The weights that are moved: all of a layout, or the part of its cells that one process has. */
 typedef struct weft_update_part {
     const weft_layout *layout;   /* layout of what is moved */
     const weft_layout *whole;    /* layout of the files; without an excerpt the same */
