@@ -69,6 +69,7 @@ static void bad_blocks_are_refused(void **state)
             .slice = {0, 5, 60, 0, 32}, .data = memory);
     REFUSED(WEFT_E_LAYOUT, "the slice reaches past", .slice = {0, 0, 64, UINT64_MAX, 2}, .data = memory);
     REFUSED(WEFT_E_LAYOUT, "rows of F4 that do not fill whole bytes", .slice = {2, 0, 4, 1, 4}, .data = memory);
+    REFUSED(WEFT_E_LAYOUT, "rows of F4 that do not fill whole bytes", .slice = {4, 0, 4, 0, 2}, .data = memory);
     REFUSED(WEFT_E_LAYOUT, Q_BOX "the block has no memory", .slice = q.slice);
     REFUSED(WEFT_E_LAYOUT, "not aligned to 2 bytes", .slice = q.slice, .data = (char *)memory + 1);
     REFUSED(WEFT_E_LAYOUT, Q_BOX "the extents of row multiply to 63, the box needs 64", .slice = q.slice,

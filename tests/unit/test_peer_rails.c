@@ -51,6 +51,23 @@ static void what_has_landed(void **state)
     }
 }
 
+/* A rail that refuses is given up after its patience: from the first time that it was asked, unless nobody asked for
+ * half of that. */
+static void how_long_a_rail_refuses(void **state)
+{
+    const weft_site *site = trainer->session->site;
+    const uint64_t half = patience_ns() / 2;
+    (void)state;
+    rail(0)->refused_ns = rail(0)->asked_ns = 0;
+    weft_rail_note_refused(site, rail(0), 1000);
+    weft_rail_note_refused(site, rail(0), 1000 + half);
+    assert_int_equal(rail(0)->refused_ns, 1000);
+    weft_rail_note_refused(site, rail(0), 1000 + 2 * half);
+    assert_int_equal(rail(0)->refused_ns, 1000);
+    weft_rail_note_refused(site, rail(0), 1001 + 3 * half);
+    assert_int_equal(rail(0)->refused_ns, 1001 + 3 * half);
+}
+
 /* A rail that is tried carries when a write came through. */
 static void a_probe_that_lands(void **state)
 {
@@ -405,9 +422,10 @@ static void an_address_that_is_away(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_has_landed),    TEST(a_probe_that_lands), TEST(what_was_asked_for),      TEST(where_data_may_go),
-        TEST(who_stands_still),   TEST(what_goes_again),    TEST(how_long_a_rail_cools),   TEST(what_is_looked_after),
-        TEST(which_rail_carries), TEST(how_a_bucket_goes),  TEST(an_address_that_is_away),
+        TEST(what_has_landed),    TEST(how_long_a_rail_refuses), TEST(a_probe_that_lands),
+        TEST(what_was_asked_for), TEST(where_data_may_go),       TEST(who_stands_still),
+        TEST(what_goes_again),    TEST(how_long_a_rail_cools),   TEST(what_is_looked_after),
+        TEST(which_rail_carries), TEST(how_a_bucket_goes),       TEST(an_address_that_is_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@ static void what_a_wish_finds(void **state)
         {number, order - 1, 0, false, false, WEFT_WISH_AHEAD, order, 0, 0},
         {number - 1, order - 2, 0, false, false, WEFT_WISH_AHEAD, order - 1, 0, 0},
         {number - 1, order - 2, 0, false, true, WEFT_WISH_PASSED, 0, 0, number},
+        {number - 1, order - 1, 0, false, true, WEFT_WISH_PASSED, 0, 0, number},
         {number - 1, order, 0, false, false, WEFT_WISH_PASSED, 0, 0, 0},
         {number + 2, order - 2, 5, false, false, WEFT_WISH_PASSED, 0, number - 1, number + 5},
     };

@@ -226,6 +226,8 @@ static void keys_of_tls(void **state)
         {"[security]\nreplace = yes\n", 2,
          "[security] replace = yes: only [security] mode = tls asks for proof of a name"},
         {"[security]\nkey_file = k\n", 2, "[security] key_file = k: only [security] mode = tls uses this file"},
+        {"[security]\nkey_file_next = k\n", 2,
+         "[security] key_file_next = k: only [security] mode = tls uses this file"},
         {"[security]\nmode = open\nca = c\n", 3, "[security] ca = c: only [security] mode = tls uses this file"},
         {"[peers]\nkey_file_next = k\n", 2, "[peers] key_file_next = k: only [security] mode = tls uses this file"},
     };
