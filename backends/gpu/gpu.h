@@ -35,6 +35,7 @@ typedef struct weft_gpu_slab weft_gpu_slab;
 /* The most memory that a job needs of its slab. Count WEFT_GPU_ALIGN for each take. */
 typedef struct weft_gpu_need {
     uint64_t device; /* bytes of device memory */
+    uint64_t later;  /* bytes of device memory that a batch takes for the job once it has seen it, as far as is known */
     uint64_t pinned; /* bytes of host memory that the device reaches */
     uint64_t plain;  /* bytes of ordinary memory */
 } weft_gpu_need;

@@ -39,6 +39,10 @@ static weft_gpu_need encode_need(const weft_gpu *gpu, const void *job)
     need.pinned += chain.pinned;
     if (encode->levels >> WEFT_LEVEL_TIGHT & 1)
         need.plain += sizeof(weft_gpu_tight);
+    /* Bits leave most of the memory to lists, because a sample may have missed what changed. */
+    const uint64_t lists = weft_gpu_round_bytes_of(encode, encode->expected),
+                   least = pair.bits * (encode->expected ? 1 : 2);
+    need.later = lists > least ? lists : least;
     return need;
 }
 

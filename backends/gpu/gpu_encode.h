@@ -160,6 +160,8 @@ uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const 
 /* Return what a slab must have for one job, and what each job adds to a round beyond its lists and payloads. */
 weft_gpu_need weft_gpu_round_least(void);
 weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
+/* Returns the device memory of a job's lists and payloads, if so many of its elements changed. */
+uint64_t weft_gpu_round_bytes_of(const weft_encode_job *job, uint32_t changed);
 
 /* gpu_encode.c: fails a batch, because the device counted what cannot be, or made what the host did not ask for. */
 weft_status weft_gpu_wrong_fail(const weft_gpu *gpu, const char *what);

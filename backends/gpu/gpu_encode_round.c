@@ -13,12 +13,12 @@ static bool wants(const weft_encode_job *job, weft_level level)
 /* ---- memory */
 
 /* Returns the most bytes that the payload of a level can have, or of the full level in its stead. Each change takes the
- * low bits of its gap, 5.2 bits for the high part three times (itself, an exception, a further exception), and 16 bits
- * and two widths for its magnitude. */
+ * low bits of its gap and 5.2 bits for the high part, a bit for its direction, at most 1.3 in each of the sets of
+ * exceptions and of further ones, and 16 bits and two widths for its magnitude. */
 static uint64_t payload_most(const weft_encode_job *job, weft_level level, uint32_t changed)
 {
     const uint64_t dense = weft_gpu_payload_room(weft_frame_full_payload(job->now.count, job->now.width));
-    const uint64_t bits = 3 * (weft_fast_rice(job->now.count, changed) + 6) + 16 + 16 * (uint64_t)job->now.width;
+    const uint64_t bits = weft_fast_rice(job->now.count, changed) + 10 + 16 + 16 * (uint64_t)job->now.width;
     uint64_t most = dense;
     if (level == WEFT_LEVEL_PAIRS)
         most = weft_frame_pairs_payload(changed, job->now.width);
@@ -42,6 +42,11 @@ static uint64_t payloads_bytes(const weft_encode_job *job, uint32_t changed)
         bytes +=
             wants(job, (weft_level)level) ? WEFT_GPU_HEADER_ROOM + payload_most(job, (weft_level)level, changed) : 0;
     return bytes;
+}
+
+uint64_t weft_gpu_round_bytes_of(const weft_encode_job *job, uint32_t changed)
+{
+    return changed ? lists_bytes(job, changed) + payloads_bytes(job, changed) : 0;
 }
 
 weft_gpu_need weft_gpu_round_least(void)

@@ -171,9 +171,11 @@ static bool slabs_step(weft_gpu *gpu)
 
 /* ---- taking jobs */
 
+/* What a job may take later keeps it out of a slab with other jobs, and not out of an empty one. */
 static bool need_fits(const weft_gpu_slab *slab, const weft_gpu_need *need)
 {
-    return slab->promised.device + need->device <= slab->device.bytes &&
+    const uint64_t later = slab->count > 0 ? slab->promised.later + need->later : 0;
+    return slab->promised.device + need->device + later <= slab->device.bytes &&
            slab->promised.pinned + need->pinned <= slab->pinned.bytes &&
            slab->promised.plain + need->plain <= slab->plain.bytes;
 }
@@ -181,6 +183,7 @@ static bool need_fits(const weft_gpu_slab *slab, const weft_gpu_need *need)
 static void need_add(weft_gpu_need *sum, const weft_gpu_need *need)
 {
     sum->device += need->device;
+    sum->later += need->later;
     sum->pinned += need->pinned;
     sum->plain += need->plain;
 }

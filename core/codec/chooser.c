@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/mix64.h"
 #include "codec/tight.h"
 
 /* Each stretch of so many elements is looked at in one go: a few cache lines. */
@@ -13,10 +14,18 @@
 #define SURVEY_SPARSEST_TIGHT 128u
 #define SURVEY_LEAST_FAST     (UINT64_C(1) << 16)
 #define SURVEY_SPARSEST_FAST  1024u
-/* Changes that a frame should code, so that its header and lists weigh little. Level fast fits its gaps to the density
- * of a frame and knows no classes: there, shorter runs of more even density are worth more than fewer headers. */
+/* The most elements of a sample, about: 10 us of a thread for each 8,192. Then whole units are left out, because each
+ * that is looked at costs its handling; of the others one element in so many is looked at. */
+#define SURVEY_MOST           (UINT64_C(1) << 20)
+#define SURVEY_SPARSEST_UNITS 128u
+/* Changes that a frame should code at the least, so that its header and lists weigh little. Level fast fits its gaps to
+ * the density of a frame and knows no classes: there, shorter runs of more even density are worth more than fewer
+ * headers. A large update has FRAMES of them, because each costs its handling on both sides, up to FRAME_CHANGES_MOST:
+ * the runs of uneven tensors change a multiple of that, and may not change more than WEFT_FRAME_RUN_CHANGES. */
 #define FRAME_CHANGES_TIGHT 12288u
 #define FRAME_CHANGES_FAST  2048u
+#define FRAME_CHANGES_MOST  16384u
+#define FRAMES              4096u
 /* Classes that the chooser uses of those a frame may have: more cost speed and gain little. */
 #define CLASSES_WANTED 8u
 /* Bits that one more class costs a frame: two descriptors, and bits that do not fill a byte. */
@@ -32,7 +41,21 @@ weft_survey_plan weft_survey_plan_for(uint64_t elements, uint32_t levels)
     const uint64_t most = tight ? SURVEY_SPARSEST_TIGHT : SURVEY_SPARSEST_FAST;
     uint64_t sparsity = elements / (tight ? SURVEY_LEAST_TIGHT : SURVEY_LEAST_FAST);
     sparsity = sparsity < 1 ? 1 : sparsity > most ? most : sparsity;
-    return (weft_survey_plan){SURVEY_COUNT, SURVEY_COUNT * (uint32_t)sparsity};
+    const uint64_t wanted = elements / SURVEY_MOST;
+    if (wanted <= sparsity)
+        return (weft_survey_plan){SURVEY_COUNT, SURVEY_COUNT * (uint32_t)sparsity, 1};
+    return (weft_survey_plan){SURVEY_COUNT, SURVEY_COUNT * SURVEY_SPARSEST_UNITS, wanted / SURVEY_SPARSEST_UNITS + 1};
+}
+
+uint64_t weft_survey_units(const weft_survey_plan *plan, uint64_t from, uint64_t end)
+{
+    return (end - from) / plan->each + ((end - from) % plan->each > 0);
+}
+
+uint64_t weft_survey_unit(const weft_survey_plan *plan, uint64_t from, uint64_t end, uint64_t i)
+{
+    const uint64_t first = from + i * plan->each, left = end - first;
+    return first + weft_mix64(first) % (left < plan->each ? left : plan->each);
 }
 
 static uint32_t exponents_of(uint32_t kind)
@@ -175,28 +198,48 @@ static uint32_t magnitude_base_choose(const weft_survey_kind *kind, const weft_k
     return best;
 }
 
+/* What the sample saw, of an update of `all` elements. */
+typedef struct seen {
+    uint64_t elements, changed, all;
+} seen;
+
 /* Units of 2^18 elements that together change as many elements as wanted, as a power of two. */
-static uint32_t run_shift_choose(uint64_t elements, uint64_t changed, uint64_t wanted)
+static uint32_t run_shift_choose(const seen *seen, uint64_t least)
 {
+    const uint64_t elements = seen->elements ? seen->elements : 1;
+    uint64_t wanted = seen->changed * (seen->all / elements) / FRAMES;
     uint32_t shift = 0;
-    while (shift < WEFT_RUN_SHIFT_MAX && (changed << (18 + shift)) / (elements ? elements : 1) < wanted)
+    wanted = wanted < least ? least : wanted > FRAME_CHANGES_MOST ? FRAME_CHANGES_MOST : wanted;
+    while (shift < WEFT_RUN_SHIFT_MAX && (seen->changed << (18 + shift)) / elements < wanted)
         shift++;
     return shift;
 }
 
-void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_parameters *parameters)
+static seen seen_of(const weft_survey *survey, uint64_t all)
 {
-    const bool tight = levels >> WEFT_LEVEL_TIGHT & 1, fast = levels >> WEFT_LEVEL_FAST & 1;
-    uint64_t elements = 0, changed = 0;
-    memset(parameters, 0, sizeof *parameters);
+    seen seen = {.all = all};
     for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
         for (uint32_t e = 0; e < exponents_of(k); e++) {
-            elements += survey->kinds[k].elements[e];
-            changed += survey->kinds[k].changed[e];
+            seen.elements += survey->kinds[k].elements[e];
+            seen.changed += survey->kinds[k].changed[e];
         }
     }
+    return seen;
+}
+
+double weft_survey_density(const weft_survey *survey)
+{
+    const seen seen = seen_of(survey, 0);
+    return seen.elements ? (double)seen.changed / (double)seen.elements : 0;
+}
+
+void weft_parameters_choose(const weft_survey *survey, uint64_t elements, uint32_t levels, weft_parameters *parameters)
+{
+    const bool tight = levels >> WEFT_LEVEL_TIGHT & 1, fast = levels >> WEFT_LEVEL_FAST & 1;
+    const seen seen = seen_of(survey, elements);
+    memset(parameters, 0, sizeof *parameters);
     if (tight || fast)
-        parameters->run_shift = run_shift_choose(elements, changed, tight ? FRAME_CHANGES_TIGHT : FRAME_CHANGES_FAST);
+        parameters->run_shift = run_shift_choose(&seen, tight ? FRAME_CHANGES_TIGHT : FRAME_CHANGES_FAST);
     for (uint32_t k = 0; tight && k < WEFT_KIND_COUNT; k++) {
         const weft_survey_kind *kind = &survey->kinds[k];
         steps s;
@@ -204,7 +247,7 @@ void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_par
         if (s.count == 0 || s.changed[s.count] == 0)
             continue;
         /* a frame's price of a class, for the part of a frame that was seen here */
-        uint64_t frame = (changed << (18 + parameters->run_shift)) / elements + 1;
+        uint64_t frame = (seen.changed << (18 + parameters->run_shift)) / seen.elements + 1;
         uint64_t price = (CLASS_BITS * s.changed[s.count] << FRACTION) / frame + ((uint64_t)CLASS_BITS / 8 << FRACTION);
         thresholds_choose(&s, price, &parameters->classes[k]);
         parameters->classes[k].magnitude_base = magnitude_base_choose(kind, &weft_kinds[k]);

@@ -39,6 +39,7 @@ typedef struct weft_encoder {
     struct weft_encode_batch *batch;   /* NULL: the backend's depth is 1 */
     weft_pipeline *windows;            /* one per lane, for surveys; the batch's runs are in the first */
     weft_survey *surveys;              /* one per lane */
+    double density;                    /* part of the elements that the last choice saw changed; 0: none was made */
     weft_encode_pass *pass;
 } weft_encoder;
 

@@ -31,12 +31,14 @@ static weft_status each_block(const weft_encode_blocks *blocks, uint32_t each, a
 typedef struct sample {
     const weft_encode_blocks *blocks;
     weft_survey_plan plan;
+    uint64_t from, end; /* units of the block */
 } sample;
 
-static void survey_fill(void *user, uint64_t unit, weft_job *job)
+static void survey_fill(void *user, uint64_t i, weft_job *job)
 {
     const sample *s = user;
     const weft_encode_pass *pass = s->blocks->pass;
+    const uint64_t unit = weft_survey_unit(&s->plan, s->from, s->end, i);
     job->survey = (weft_survey_job){.now = weft_binding_view(pass->now, unit),
                                     .shadow = weft_binding_view(pass->shadow, unit),
                                     .count = s->plan.count,
@@ -47,8 +49,11 @@ static void survey_fill(void *user, uint64_t unit, weft_job *job)
 
 static weft_status block_survey(const weft_encode_blocks *blocks, uint64_t unit, uint64_t end, void *user)
 {
-    const weft_chore chore = {WEFT_JOB_SURVEY, survey_fill, NULL, user};
-    return weft_pipeline_run(blocks->encoder->windows, &chore, unit, end);
+    sample *s = user;
+    const weft_chore chore = {WEFT_JOB_SURVEY, survey_fill, NULL, s};
+    s->from = unit;
+    s->end = end;
+    return weft_pipeline_run(blocks->encoder->windows, &chore, 0, weft_survey_units(&s->plan, unit, end));
 }
 
 weft_status weft_encode_blocks_choose(weft_encode_blocks *blocks)
@@ -56,11 +61,11 @@ weft_status weft_encode_blocks_choose(weft_encode_blocks *blocks)
     const weft_layout *layout = blocks->encoder->layout;
     const uint64_t few = (layout->unit_count >> blocks->shift) / SAMPLE_LEAST;
     const uint32_t each = few >= SAMPLE_EACH ? SAMPLE_EACH : few ? (uint32_t)few : 1;
-    sample s = {blocks, weft_survey_plan_for(layout->elements / each, blocks->pass->levels)};
+    sample s = {blocks, weft_survey_plan_for(layout->elements / each, blocks->pass->levels), 0, 0};
     weft_survey_clear(blocks->encoder->surveys);
     const weft_status status = each_block(blocks, each, block_survey, &s);
     if (status == WEFT_OK)
-        weft_parameters_choose(blocks->encoder->surveys, blocks->pass->levels, blocks->parameters);
+        weft_parameters_choose(blocks->encoder->surveys, layout->elements, blocks->pass->levels, blocks->parameters);
     if (blocks->parameters->run_shift > blocks->shift)
         blocks->shift = blocks->parameters->run_shift;
     return status;

@@ -16,7 +16,8 @@ typedef struct choice {
     weft_encoder *encoder;
     const weft_encode_pass *pass;
     weft_survey_plan plan;
-    uint64_t each;            /* units that a lane takes in one go: all, if it is alone */
+    uint64_t units;           /* that are looked at */
+    uint64_t each;            /* of them, that a lane takes in one go: all, if it is alone */
     bool used[WEFT_TEAM_MAX]; /* whether a lane took units */
 } choice;
 
@@ -26,10 +27,11 @@ typedef struct lane_choice {
     uint32_t lane;
 } lane_choice;
 
-static void survey_fill(void *user, uint64_t unit, weft_job *job)
+static void survey_fill(void *user, uint64_t i, weft_job *job)
 {
     const lane_choice *c = user;
     const weft_encode_pass *pass = c->all->pass;
+    const uint64_t unit = weft_survey_unit(&c->all->plan, 0, c->all->encoder->layout->unit_count, i);
     job->survey = (weft_survey_job){.now = weft_binding_view(pass->now, unit),
                                     .shadow = weft_binding_view(pass->shadow, unit),
                                     .count = c->all->plan.count,
@@ -39,19 +41,19 @@ static void survey_fill(void *user, uint64_t unit, weft_job *job)
 }
 
 /* Lane 0 alone tells, because it is the caller's thread. */
-static weft_status survey_done(void *user, uint64_t unit, const weft_job *job)
+static weft_status survey_done(void *user, uint64_t i, const weft_job *job)
 {
     const lane_choice *c = user;
     const weft_encode_pass *pass = c->all->pass;
-    (void)unit;
+    (void)i;
     return job->status == WEFT_OK && c->lane == 0 && pass->moved ? pass->moved(pass->user, 0) : job->status;
 }
 
-static uint64_t units_end(void *user, uint64_t unit)
+static uint64_t units_end(void *user, uint64_t i)
 {
     const choice *all = user;
-    const uint64_t left = all->encoder->layout->unit_count - unit;
-    return unit + (left < all->each ? left : all->each);
+    const uint64_t left = all->units - i;
+    return i + (left < all->each ? left : all->each);
 }
 
 static weft_status units_survey(void *user, const weft_lane_turn *turn)
@@ -79,24 +81,28 @@ static const weft_survey *surveys_join(const choice *all)
 }
 
 /* Units that a lane takes in one go, all if it is to be alone. */
-static uint64_t units_each(const weft_encoder *encoder, const weft_survey_plan *plan)
+static uint64_t units_each(const choice *all)
 {
-    const uint64_t sparsity = plan->stride / plan->count, units = encoder->layout->unit_count;
-    const uint64_t each = 1 + TAKE * sparsity / UNIT;
-    return encoder->lanes.count == 1 || encoder->layout->elements / sparsity < SMALL || units < each ? units : each;
+    const weft_survey_plan *plan = &all->plan;
+    const uint64_t sparsity = plan->stride / plan->count, each = 1 + TAKE * sparsity / UNIT;
+    const uint64_t seen = all->encoder->layout->elements / sparsity / plan->each;
+    return all->encoder->lanes.count == 1 || seen < SMALL || all->units < each ? all->units : each;
 }
 
 weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
 {
     choice all = {
         .encoder = encoder, .pass = pass, .plan = weft_survey_plan_for(encoder->layout->elements, pass->levels)};
-    all.each = units_each(encoder, &all.plan);
-    const weft_lane_work work = {
-        .count = encoder->layout->unit_count, .stretch = units_end, .work = units_survey, .user = &all};
+    all.units = weft_survey_units(&all.plan, 0, encoder->layout->unit_count);
+    all.each = units_each(&all);
+    const weft_lane_work work = {.count = all.units, .stretch = units_end, .work = units_survey, .user = &all};
     const weft_status status = weft_lanes_run(&encoder->lanes, &work);
-    if (status == WEFT_OK)
-        weft_parameters_choose(surveys_join(&all), pass->levels, parameters);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    const weft_survey *survey = surveys_join(&all);
+    encoder->density = weft_survey_density(survey);
+    weft_parameters_choose(survey, encoder->layout->elements, pass->levels, parameters);
+    return WEFT_OK;
 }
 
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,

@@ -30,7 +30,7 @@
 #include "layout/layout.h"
 #include "port/port_names.h"
 
-#define WEFT_BACKEND_ABI 6u
+#define WEFT_BACKEND_ABI 7u
 
 /* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
  * to those that hand it on. */
@@ -97,6 +97,7 @@ typedef struct weft_encode_job {
     const weft_parameters *parameters; /* parameters of the update; NULL: the default ones */
     uint32_t largest_frame;            /* bytes of the layout's largest frame */
     uint32_t levels;                   /* mask of 1 << weft_level */
+    uint32_t expected;                 /* elements that a sample expects to be changed; 0: not known */
     weft_frame_sink *sinks;            /* WEFT_LEVEL_COUNT sinks, used for the levels in the mask */
     uint64_t *tensor_delta;            /* one word for each part of the layout: digest(now) - digest(shadow) is added */
     void *stream;                      /* the caller's stream, on which `now` was written */

@@ -83,7 +83,7 @@ static void digests_check(weft_gpu *gpu, const unit_pair *pair)
 
 static void counts_are_the_hosts(void **state)
 {
-    static const weft_survey_plan plans[] = {{256, 256}, {256, 1024}, {256, 25600}, {64, 192}};
+    static const weft_survey_plan plans[] = {{256, 256, 1}, {256, 1024, 1}, {256, 25600, 1}, {64, 192, 1}};
     (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         unit_pair pair;

@@ -13,14 +13,20 @@
 #include <cmocka.h>
 
 #include "backends/gpu/gpu_encode.h"
+#include "codec/chooser.h"
 #include "encode/encode.h"
 #include "encode/staging.h"
 #include "tests/fake_gpu/world.h"
 
 #define GIB UINT64_C(1073741824)
 
-enum { MODEL_GIBS = 8, TENSORS = 128, CHANGED = 2621, EXCEPTIONS = 210, BUCKET_BYTES = 4 << 20 };
-enum { CLASSES = 12, CLASS_CHANGED = CHANGED / CLASSES, CLASS_EXCEPTIONS = EXCEPTIONS / CLASSES };
+enum { MODEL_GIBS = 8, TENSORS = 128, CLASSES = 12, BUCKET_BYTES = 4 << 20 };
+enum { UNIT_ELEMENTS = 1 << 18, UNIT_CHANGED = 2621, UNIT_EXCEPTIONS = 210 };
+
+/* What each frame codes. */
+static struct {
+    uint32_t shift, changed, exceptions;
+} each;
 
 /* ---- in place of kernels */
 
@@ -31,7 +37,7 @@ static void *at(uint64_t address)
 
 static void scan_row(const weft_k_scan *row)
 {
-    const uint32_t changed = CHANGED;
+    const uint32_t changed = each.changed;
     if (row->total)
         memcpy(at(row->total), &changed, sizeof changed);
 }
@@ -39,12 +45,12 @@ static void scan_row(const weft_k_scan *row)
 /* Gaps of 100 elements on average, and exceptions of a few steps. */
 static weft_k_fast_counts fast_counts(void)
 {
-    weft_k_fast_counts counts = {.exceptions = EXCEPTIONS};
+    weft_k_fast_counts counts = {.exceptions = each.exceptions};
     for (int bit = 0; bit < 7; bit++)
-        counts.gap_ones[bit] = CHANGED / 2;
+        counts.gap_ones[bit] = each.changed / 2;
     for (int bit = 0; bit < 4; bit++)
-        counts.rank_ones[bit] = EXCEPTIONS / 2;
-    counts.length[1] = counts.under[1] = EXCEPTIONS;
+        counts.rank_ones[bit] = each.exceptions / 2;
+    counts.length[1] = counts.under[1] = each.exceptions;
     return counts;
 }
 
@@ -55,10 +61,10 @@ static const weft_k_fast_lists *lists;
 /* Writes payloads, because a caller that copies them finds them where a device left them. */
 static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
 {
-    static const uint32_t room = 1 + (CHANGED * 35 / 8 + 256 + 15) / 16, words = (CHANGED * 4 + 15) / 16;
+    const uint32_t room = 1 + (each.changed * 35 / 8 + 256 + 15) / 16, words = (each.changed * 4 + 15) / 16;
     const weft_k_fast_counts counts = fast_counts();
     weft_encode_job units = {.now = {.count = row->changes.elements, .width = 2}};
-    const weft_gpu_encoding encoding = {.job = &units, .changed = CHANGED, .fast_counts = &counts};
+    const weft_gpu_encoding encoding = {.job = &units, .changed = each.changed, .fast_counts = &counts};
     static weft_fast_plan plan;
     if (plan.unary_bits == 0)
         plan = weft_gpu_fast_plan(&encoding);
@@ -68,7 +74,7 @@ static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
     memset((uint8_t *)at(lists->copies) + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
     *(weft_k_fast_made *)at(row->made) = (weft_k_fast_made){.place = 1 + job * room,
                                                             .bytes = bytes,
-                                                            .exceptions = EXCEPTIONS,
+                                                            .exceptions = each.exceptions,
                                                             .gap_bits = (uint16_t)plan.shape.gap_bits,
                                                             .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
 }
@@ -77,23 +83,24 @@ static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
 static void tight_count_row(const weft_k_tight_count *row)
 {
     const weft_k_encode_classes *job = at(row->job);
-    weft_k_tight_counts counts = {.unary_bits = 2 * EXCEPTIONS, .magnitude_bits = EXCEPTIONS};
+    weft_k_tight_counts counts = {.unary_bits = 2 * each.exceptions, .magnitude_bits = each.exceptions};
     for (uint32_t c = 0; c < CLASSES; c++) {
         counts.population[c] = job->base.count / CLASSES;
-        counts.changed[c] = CLASS_CHANGED;
-        counts.exceptions[c] = CLASS_EXCEPTIONS;
+        counts.changed[c] = each.changed / CLASSES;
+        counts.exceptions[c] = each.exceptions / CLASSES;
     }
-    counts.changed[0] += CHANGED % CLASSES;
+    counts.changed[0] += each.changed % CLASSES;
     *(weft_k_tight_counts *)at(row->counts) = counts;
 }
 
 /* Gaps of 100 elements of a class on average, and of 13 of its changes. */
 static void list_make_row(const weft_k_list_make *row)
 {
-    const bool positions = row->universe > CHANGED;
+    const bool positions = row->universe > each.changed;
     uint32_t *ones = at(row->gap_ones);
     for (int bit = 0; bit < 32; bit++)
-        ones[bit] = bit < (positions ? 7 : 4) ? (positions ? CLASS_CHANGED : CLASS_EXCEPTIONS) / 2 : 0;
+        ones[bit] =
+            bit < (positions ? 7 : 4) ? (positions ? each.changed / CLASSES : each.exceptions / CLASSES) / 2 : 0;
 }
 
 static void decode_part(const weft_k_part *part)
@@ -188,10 +195,20 @@ typedef struct model {
     weft_parameters parameters;
 } model;
 
-/* As many classes as models have. */
-static void classes_make(weft_parameters *parameters)
+/* Runs as long as an update of the model has, and as many classes as models have. */
+static void parameters_make(model *m)
 {
-    weft_classes *classes = &parameters->classes[weft_kind_of(2, 8)];
+    static weft_survey survey;
+    const uint32_t kind = weft_kind_of(2, 8);
+    survey.kinds[kind].elements[120] = UNIT_ELEMENTS;
+    survey.kinds[kind].changed[120] = UNIT_CHANGED;
+    weft_parameters_choose(&survey, m->layout->elements, 1u << m->level, &m->parameters);
+    each.shift = m->parameters.run_shift;
+    each.changed = UNIT_CHANGED << each.shift;
+    each.exceptions = UNIT_EXCEPTIONS << each.shift;
+    if (m->level != WEFT_LEVEL_TIGHT)
+        return;
+    weft_classes *classes = &m->parameters.classes[kind];
     classes->thresholds = CLASSES - 1;
     for (uint32_t c = 1; c < CLASSES; c++)
         classes->threshold[c - 1] = 256 * c / CLASSES;
@@ -260,12 +277,13 @@ static void encode_count(model *m, const char *what)
                              .emit = frame_keep,
                              .user = m};
     assert_int_equal(weft_encoder_open(&encoder, m->backend, &options, m->device, m->layout, 1), WEFT_OK);
+    encoder.density = (double)(UNIT_CHANGED) / UNIT_ELEMENTS;
     for (int times = 0; times < 3; times++) { /* the first pass touches memory for the first time */
         const count since = count_now(m->vendor);
         m->frames_bytes = 0;
         m->copies = times != 1;
         assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
-        assert_int_equal(pass.changed, CHANGED * m->layout->unit_count);
+        assert_int_equal(pass.changed, each.changed * (m->layout->unit_count >> each.shift));
         if (times > 0)
             count_check(m->vendor, what, since, m->copies ? ", copied into a journal" : "");
     }
@@ -299,16 +317,17 @@ static void bucket_decode(model *m, weft_pipeline *window, weft_staging *staging
         assert_non_null(changes);
         if (!weft_pipeline_next(window))
             assert_int_equal(weft_pipeline_end(window)->status, WEFT_OK);
-        weft_pipeline_next(window)->decode = (weft_decode_job){.frame = frame,
-                                                               .base = weft_binding_view(&m->shadow, frame.header.unit),
-                                                               .parameters = &m->parameters,
-                                                               .changes = changes,
-                                                               .tensor_delta = m->delta};
+        weft_pipeline_next(window)->decode =
+            (weft_decode_job){.frame = frame,
+                              .base = weft_binding_span(&m->shadow, frame.header.unit, frame.header.units),
+                              .parameters = &m->parameters,
+                              .changes = changes,
+                              .tensor_delta = m->delta};
         weft_pipeline_begin(window, WEFT_JOB_DECODE);
     }
     for (const weft_job *job; (job = weft_pipeline_end(window));) {
         assert_int_equal(job->status, WEFT_OK);
-        assert_int_equal(job->decode.changes->count, CHANGED);
+        assert_int_equal(job->decode.changes->count, each.changed);
     }
     *used += end;
 }
@@ -322,8 +341,9 @@ static void list_fill(void *user, uint64_t list, weft_apply_job *job)
 {
     const applied *all = user;
     weft_changes *changes = weft_staging_at(all->staging, list);
-    *job = (weft_apply_job){
-        .target = weft_binding_view(&all->m->shadow, changes->unit), .changes = changes, .stream = NULL};
+    *job = (weft_apply_job){.target = weft_binding_span(&all->m->shadow, changes->unit, changes->units),
+                            .changes = changes,
+                            .stream = NULL};
 }
 
 static void apply_fill(void *user, uint64_t list, weft_job *job)
@@ -348,16 +368,15 @@ static void apply_count(model *m, const char *decode, const char *apply_too)
 {
     weft_pipeline window;
     weft_staging staging;
-    const uint64_t bytes = m->layout->unit_count * weft_staging_need(CHANGED, 2);
+    const uint64_t frames = m->layout->unit_count >> each.shift, bytes = frames * weft_staging_need(each.changed, 2);
     assert_int_equal(weft_pipeline_open(&window, m->backend, m->device), WEFT_OK);
-    assert_int_equal(
-        weft_staging_open(&staging, m->backend, m->device, bytes + 64, m->layout->unit_count, "of the model"), WEFT_OK);
+    assert_int_equal(weft_staging_open(&staging, m->backend, m->device, bytes + 64, frames, "of the model"), WEFT_OK);
     for (int times = 0; times < 2; times++) {
         count since = count_now(m->vendor);
         weft_staging_clear(&staging);
         for (uint64_t used = 0; used < m->frames_bytes;)
             bucket_decode(m, &window, &staging, &used);
-        assert_int_equal(staging.count, m->layout->unit_count);
+        assert_int_equal(staging.count, m->layout->unit_count >> each.shift);
         if (times > 0)
             count_check(m->vendor, decode, since, "");
         since = count_now(m->vendor);
@@ -383,10 +402,11 @@ static void calls_are_counted(void **state)
         model m;
         model_open(&m, &world[v], backends[v]);
         m.level = WEFT_LEVEL_FAST;
+        parameters_make(&m);
         encode_count(&m, "encode-fast");
         apply_count(&m, "decode-fast", "apply");
         m.level = WEFT_LEVEL_TIGHT;
-        classes_make(&m.parameters);
+        parameters_make(&m);
         encode_count(&m, "encode-tight");
         apply_count(&m, "decode-tight", NULL);
         model_close(&m);

@@ -270,7 +270,7 @@ void fuzz_survey(fuzz_world *world)
                                .stream = NULL};
         pair_must(weft_backend_host.survey(sets[0], &job), "survey");
     }
-    weft_parameters_choose(&survey, 1u << WEFT_LEVEL_TIGHT, &chosen);
+    weft_parameters_choose(&survey, world->layout->elements, 1u << WEFT_LEVEL_TIGHT, &chosen);
     world->parameters = &chosen;
 }
 

@@ -18,11 +18,13 @@
 enum { INTEGER_8, INTEGER_16, INTEGER_32, INTEGER_64, E4M3, E5M2, F16, BF16, F32, F64 };
 
 static weft_survey survey;
+static uint64_t elements_all; /* of the update; 0: it is small */
 
 static int survey_clear(void **state)
 {
     (void)state;
     memset(&survey, 0, sizeof survey);
+    elements_all = 0;
     return 0;
 }
 
@@ -38,7 +40,7 @@ static weft_parameters choose_for(uint32_t levels)
 {
     weft_parameters chosen, read;
     uint16_t words[WEFT_PARAMETER_WORDS_MAX], again[WEFT_PARAMETER_WORDS_MAX];
-    weft_parameters_choose(&survey, levels, &chosen);
+    weft_parameters_choose(&survey, elements_all, levels, &chosen);
     uint32_t count = weft_parameters_write(&chosen, words);
     assert_true(count <= WEFT_PARAMETER_WORDS_MAX);
     if (weft_parameters_read(words, count, &read) != WEFT_OK)
@@ -281,6 +283,30 @@ static void runs_are_longer_where_less_changes(void **state)
     }
 }
 
+/* Where it changes so much that frames of the least size would be more, an update has about 4,096 frames, until frames
+ * have 16,384 changes. A smaller one has what it has for its density alone. */
+static void large_updates_have_about_as_many_frames(void **state)
+{
+    (void)state;
+    const uint64_t most = UINT64_C(1) << 44;
+    for (uint32_t level = WEFT_LEVEL_FAST; level <= WEFT_LEVEL_TIGHT; level++) {
+        const uint64_t least = level == WEFT_LEVEL_FAST ? 2048 : 12288;
+        population(BF16, 120, (1 << 20) - 13000, 0);
+        population(BF16, 121, 13000, 13000);
+        elements_all = 0;
+        const uint32_t small = choose_for(1u << level).run_shift;
+        for (elements_all = 1 << 20; elements_all < most; elements_all *= 2) {
+            const uint64_t changed = (elements_all >> 20) * 13000, wanted = changed / 4096;
+            const uint32_t shift = choose_for(1u << level).run_shift;
+            const uint64_t each = UINT64_C(13000) << shift >> 2, aim = wanted < least ? least : wanted;
+            assert_true(wanted > least || shift == small);
+            assert_in_range(each, aim < 16384 ? aim : 16384, 2 * (aim < 16384 ? aim : 16384));
+        }
+        assert_true(choose_for(1u << level).run_shift > (level == WEFT_LEVEL_FAST ? small : 0));
+        memset(&survey, 0, sizeof survey);
+    }
+}
+
 /* Level fast has no classes, the others no runs either. */
 static void levels_have_the_parameters_they_need(void **state)
 {
@@ -321,8 +347,8 @@ static void alternating_populations_are_seen(void **state)
     }
 }
 
-/* A sample is all of a small layout, and at most one in so many of a large one; level fast asks less than level tight.
- */
+/* A sample is all of a small layout, and at most one in so many of a large one, up to 2^20 elements; level fast asks
+ * less than level tight. */
 static void samples_are_bounded(void **state)
 {
     (void)state;
@@ -338,9 +364,34 @@ static void samples_are_bounded(void **state)
             weft_survey_plan plan = weft_survey_plan_for(sizes[i], rows[r].levels);
             assert_true(plan.count > 0 && plan.stride % plan.count == 0);
             assert_in_range(plan.stride / plan.count, 1, rows[r].sparsest);
+            const uint64_t units = weft_survey_units(&plan, 0, sizes[i] / 262144 + (sizes[i] % 262144 > 0));
+            assert_true(units * 262144 / (plan.stride / plan.count) <= (1 << 20) + 2048);
+            assert_true(plan.each == 1 || units >= 256);
             assert_true(sizes[i] >= 2 * rows[r].least || plan.stride == plan.count);
             assert_true(sizes[i] < rows[r].least || sizes[i] / (plan.stride / plan.count) >= rows[r].least);
         }
+    }
+}
+
+/* One of each so many units is looked at, and the last ones are spoken for too; which one differs, so that a model
+ * whose tensors repeat is not seen at one place alone. */
+static void units_are_looked_at_here_and_there(void **state)
+{
+    (void)state;
+    for (uint64_t each = 1; each < 40; each += 3) {
+        const weft_survey_plan plan = {256, 32768, each};
+        uint64_t places = 0;
+        for (uint64_t from = 0; from < 1000; from += 499) {
+            const uint64_t end = from + 300 + each / 2, units = weft_survey_units(&plan, from, end);
+            assert_int_equal(units, (end - from + each - 1) / each);
+            for (uint64_t i = 0; i < units; i++) {
+                const uint64_t unit = weft_survey_unit(&plan, from, end, i), first = from + i * each;
+                assert_in_range(unit, first, (first + each < end ? first + each : end) - 1);
+                places |= UINT64_C(1) << (unit - first);
+            }
+            assert_int_equal(weft_survey_units(&plan, from, from), 0);
+        }
+        assert_int_equal(__builtin_popcountll(places) > 1, each > 1);
     }
 }
 
@@ -360,9 +411,11 @@ int main(void)
         TEST(extremes_stay_in_range),
         TEST(any_survey_leads_to_parameters),
         TEST(runs_are_longer_where_less_changes),
+        TEST(large_updates_have_about_as_many_frames),
         TEST(levels_have_the_parameters_they_need),
         TEST(alternating_populations_are_seen),
         TEST(samples_are_bounded),
+        TEST(units_are_looked_at_here_and_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -94,7 +95,8 @@ static weft_parameters chosen_alone(const unit_pair *pair, weft_survey *survey)
     const weft_survey_plan plan = weft_survey_plan_for(pair->layout->elements, TIGHT);
     weft_parameters chosen;
     weft_survey_clear(survey);
-    for (uint64_t unit = 0; unit < pair->layout->unit_count; unit++) {
+    for (uint64_t i = 0; i < weft_survey_units(&plan, 0, pair->layout->unit_count); i++) {
+        const uint64_t unit = weft_survey_unit(&plan, 0, pair->layout->unit_count, i);
         weft_survey_job job = {.now = weft_binding_view(&pair->target_binding, unit),
                                .shadow = weft_binding_view(&pair->base_binding, unit),
                                .count = plan.count,
@@ -102,7 +104,7 @@ static weft_parameters chosen_alone(const unit_pair *pair, weft_survey *survey)
                                .survey = survey};
         assert_int_equal(weft_backend_host.survey(pair->state, &job), WEFT_OK);
     }
-    weft_parameters_choose(survey, TIGHT, &chosen);
+    weft_parameters_choose(survey, pair->layout->elements, TIGHT, &chosen);
     return chosen;
 }
 
@@ -175,6 +177,39 @@ static void a_small_sample_is_one_lanes(void **state)
     counts_must_agree(encoder->surveys, &first);
     encoder_end(encoder);
     pair_close(&pair);
+}
+
+/* Of 2^28 elements, one unit in three is looked at: the same by any number of lanes. */
+static void a_large_sample_leaves_units_out(void **state)
+{
+    static const uint64_t size = UINT64_C(1) << 28, bytes = 2 * size;
+    static const weft_backend_options options = {-1, "portable", 0, 0};
+    static weft_survey alone;
+    weft_parameters found;
+    unit_pair pair = {0};
+    (void)state;
+    uint16_t *base = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(base, MAP_FAILED);
+    assert_int_equal(weft_backend_host.open(&options, &pair.state), WEFT_OK);
+    assert_int_equal(weft_layout_create(&(weft_tensor){"large", WEFT_BF16, 1, &size}, 1, &pair.layout), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(pair.layout, base, &pair.base_binding), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(pair.layout, base + size, &pair.target_binding), WEFT_OK);
+    for (uint64_t i = 0; i < size; i += 1 << 15)
+        base[i] = (uint16_t)(i >> 15 & 127) << 7;
+    const weft_parameters wanted = chosen_alone(&pair, &alone);
+    weft_encoder *encoder = encoder_open(&pair, 5);
+    least = 2;
+    assert_int_equal(weft_encoder_choose(encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found), WEFT_OK);
+    assert_int_equal(surveyed, (pair.layout->unit_count + 2) / 3);
+    assert_memory_equal(&found, &wanted, sizeof wanted);
+    counts_must_agree(encoder->surveys, &alone);
+    assert_true(encoder->density > 0 && encoder->density == weft_survey_density(&alone));
+    encoder_end(encoder);
+    weft_binding_close(&pair.target_binding);
+    weft_binding_close(&pair.base_binding);
+    weft_layout_free(pair.layout);
+    weft_backend_host.close(pair.state);
+    munmap(base, 2 * bytes);
 }
 
 static unsigned lines;
@@ -284,9 +319,9 @@ static void the_caller_is_told_and_may_end_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_choose_as_one_does),          cmocka_unit_test(a_small_sample_is_one_lanes),
-        cmocka_unit_test(a_failure_ends_the_choice),         cmocka_unit_test(failures_of_all_lanes_are_one),
-        cmocka_unit_test(the_caller_is_told_and_may_end_it),
+        cmocka_unit_test(lanes_choose_as_one_does),        cmocka_unit_test(a_small_sample_is_one_lanes),
+        cmocka_unit_test(a_large_sample_leaves_units_out), cmocka_unit_test(a_failure_ends_the_choice),
+        cmocka_unit_test(failures_of_all_lanes_are_one),   cmocka_unit_test(the_caller_is_told_and_may_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

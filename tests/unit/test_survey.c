@@ -109,7 +109,7 @@ static void kind_must_be(const weft_survey_kind *kind, const weft_survey_kind *e
 
 static void counts_are_those_of_the_sample(void **state)
 {
-    static const weft_survey_plan plans[] = {{256, 256}, {256, 1024}, {256, 25600}};
+    static const weft_survey_plan plans[] = {{256, 256, 1}, {256, 1024, 1}, {256, 25600, 1}};
     static const uint64_t size = TILES + 70001, changes[] = {40000, 400000};
     exceptions all = {0, calloc(size, sizeof *all.each)};
     weft_survey_kind *expected = calloc(1, sizeof *expected);
