@@ -18,7 +18,7 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
     file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/test_*.c)
     foreach(source ${sources})
         weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/far.c tests/fake_gpu/sums.c
-            tests/fake_gpu/bench.c tools/serve/device_weights.c DEFINE
+            tests/fake_gpu/bench.c tests/fake_gpu/stand_in.c tools/serve/device_weights.c DEFINE
             WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>"
             WEFT_CALLS_BUDGET="${PROJECT_SOURCE_DIR}/tests/fake_gpu/calls.txt")
         get_filename_component(name ${source} NAME_WE)

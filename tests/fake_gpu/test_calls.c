@@ -1,6 +1,5 @@
 /* Driver calls for each GiB of bf16 weights of which 1 % changed, held against tests/fake_gpu/calls.txt; and the host's
- * time, which is printed. No kernel runs: what stands in for them writes the numbers that the host reads. Nor is there
- * memory for weights, which only kernels would touch. The bytes of frames are the other tests' matter. */
+ * time, which is printed. No kernel runs (stand_in.h). */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,116 +15,13 @@
 #include "codec/chooser.h"
 #include "encode/encode.h"
 #include "encode/staging.h"
+#include "harness/session.h"
+#include "tests/fake_gpu/stand_in.h"
 #include "tests/fake_gpu/world.h"
 
 #define GIB UINT64_C(1073741824)
 
-enum { MODEL_GIBS = 8, TENSORS = 128, CLASSES = 12, BUCKET_BYTES = 4 << 20 };
-enum { UNIT_ELEMENTS = 1 << 18, UNIT_CHANGED = 2621, UNIT_EXCEPTIONS = 210 };
-
-/* What each frame codes. */
-static struct {
-    uint32_t shift, changed, exceptions;
-} each;
-
-/* ---- in place of kernels */
-
-static void *at(uint64_t address)
-{
-    return (void *)(uintptr_t)address;
-}
-
-static void scan_row(const weft_k_scan *row)
-{
-    const uint32_t changed = each.changed;
-    if (row->total)
-        memcpy(at(row->total), &changed, sizeof changed);
-}
-
-/* Gaps of 100 elements on average, and exceptions of a few steps. */
-static weft_k_fast_counts fast_counts(void)
-{
-    weft_k_fast_counts counts = {.exceptions = each.exceptions};
-    for (int bit = 0; bit < 7; bit++)
-        counts.gap_ones[bit] = each.changed / 2;
-    for (int bit = 0; bit < 4; bit++)
-        counts.rank_ones[bit] = each.exceptions / 2;
-    counts.length[1] = counts.under[1] = each.exceptions;
-    return counts;
-}
-
-/* What the next rows of fast_frame are placed in, as fast_lists does it: there must be memory for all jobs, because a
- * device would need another pass. */
-static const weft_k_fast_lists *lists;
-
-/* Writes payloads, because a caller that copies them finds them where a device left them. */
-static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
-{
-    const uint32_t room = 1 + (each.changed * 35 / 8 + 256 + 15) / 16, words = (each.changed * 4 + 15) / 16;
-    const weft_k_fast_counts counts = fast_counts();
-    weft_encode_job units = {.now = {.count = row->changes.elements, .width = 2}};
-    const weft_gpu_encoding encoding = {.job = &units, .changed = each.changed, .fast_counts = &counts};
-    static weft_fast_plan plan;
-    if (plan.unary_bits == 0)
-        plan = weft_gpu_fast_plan(&encoding);
-    const uint32_t bytes = (uint32_t)weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
-    assert_true((job + 1) * room <= lists->frame_quads);
-    assert_true((job + 1) * 3 * (words + 1) <= lists->list_quads);
-    memset((uint8_t *)at(lists->copies) + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
-    *(weft_k_fast_made *)at(row->made) = (weft_k_fast_made){.place = 1 + job * room,
-                                                            .bytes = bytes,
-                                                            .exceptions = each.exceptions,
-                                                            .gap_bits = (uint16_t)plan.shape.gap_bits,
-                                                            .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
-}
-
-/* Changes in equal parts of all classes, and what is left in the first. */
-static void tight_count_row(const weft_k_tight_count *row)
-{
-    const weft_k_encode_classes *job = at(row->job);
-    weft_k_tight_counts counts = {.unary_bits = 2 * each.exceptions, .magnitude_bits = each.exceptions};
-    for (uint32_t c = 0; c < CLASSES; c++) {
-        counts.population[c] = job->base.count / CLASSES;
-        counts.changed[c] = each.changed / CLASSES;
-        counts.exceptions[c] = each.exceptions / CLASSES;
-    }
-    counts.changed[0] += each.changed % CLASSES;
-    *(weft_k_tight_counts *)at(row->counts) = counts;
-}
-
-/* Gaps of 100 elements of a class on average, and of 13 of its changes. */
-static void list_make_row(const weft_k_list_make *row)
-{
-    const bool positions = row->universe > each.changed;
-    uint32_t *ones = at(row->gap_ones);
-    for (int bit = 0; bit < 32; bit++)
-        ones[bit] =
-            bit < (positions ? 7 : 4) ? (positions ? each.changed / CLASSES : each.exceptions / CLASSES) / 2 : 0;
-}
-
-static void decode_part(const weft_k_part *part)
-{
-    const weft_k_decode *row = at(part->job);
-    memcpy(at(row->kept), &row->changed, sizeof row->changed);
-}
-
-static void stand_in(uint32_t kernel, uint32_t blocks, uint64_t rows)
-{
-    for (uint32_t i = 0; i < blocks; i++) {
-        if (kernel == WEFT_GPU_KERNEL_scan)
-            scan_row((const weft_k_scan *)at(rows) + i);
-        else if (kernel == WEFT_GPU_KERNEL_fast_lists)
-            lists = at(rows);
-        else if (kernel == WEFT_GPU_KERNEL_fast_frame)
-            fast_frame_row((const weft_k_fast_frame *)at(rows) + i, i);
-        else if (kernel == WEFT_GPU_KERNEL_tight_count)
-            tight_count_row((const weft_k_tight_count *)at(rows) + i);
-        else if (kernel == WEFT_GPU_KERNEL_list_make)
-            list_make_row((const weft_k_list_make *)at(rows) + i);
-        else if (kernel == WEFT_GPU_KERNEL_decode_steps || kernel == WEFT_GPU_KERNEL_decode_magnitudes)
-            decode_part((const weft_k_part *)at(rows) + i);
-    }
-}
+enum { MODEL_GIBS = 8, SHADOWED_GIBS = 4, TENSORS = 128, BUCKET_BYTES = 4 << 20 };
 
 /* ---- what was counted */
 
@@ -155,11 +51,11 @@ static count count_now(const world_vendor *vendor)
 static int wrong; /* figures that the budget does not have */
 
 /* The budget is exact: what takes fewer calls is written down as well. */
-static void count_check(const world_vendor *vendor, const char *what, count since, const char *how)
+static void count_check(const world_vendor *vendor, const char *what, count since, const char *how, uint32_t gibs)
 {
     const count now = count_now(vendor);
-    const double calls = (double)(now.calls - since.calls) / MODEL_GIBS;
-    const double ms = (double)(now.since_ns - since.since_ns) / 1e6 / MODEL_GIBS;
+    const double calls = (double)(now.calls - since.calls) / gibs;
+    const double ms = (double)(now.since_ns - since.since_ns) / 1e6 / gibs;
     char line[128], name[32], kind[32];
     double allowed = -1, budget;
     FILE *file = fopen(WEFT_CALLS_BUDGET, "r");
@@ -203,9 +99,6 @@ static void parameters_make(model *m)
     survey.kinds[kind].elements[120] = UNIT_ELEMENTS;
     survey.kinds[kind].changed[120] = UNIT_CHANGED;
     weft_parameters_choose(&survey, m->layout->elements, 1u << m->level, &m->parameters);
-    each.shift = m->parameters.run_shift;
-    each.changed = UNIT_CHANGED << each.shift;
-    each.exceptions = UNIT_EXCEPTIONS << each.shift;
     if (m->level != WEFT_LEVEL_TIGHT)
         return;
     weft_classes *classes = &m->parameters.classes[kind];
@@ -214,27 +107,40 @@ static void parameters_make(model *m)
         classes->threshold[c - 1] = 256 * c / CLASSES;
 }
 
-static void model_open(model *m, world_vendor *vendor, const weft_backend *backend)
+static weft_layout *layout_make(uint64_t gibs)
 {
-    static const uint64_t shape = MODEL_GIBS * GIB / TENSORS / 2;
+    const uint64_t shape = gibs * GIB / TENSORS / 2;
     static weft_tensor tensors[TENSORS];
     static char names[TENSORS][16];
-    const weft_backend_options options = {0, "auto", 0, 0};
-    *m = (model){.vendor = vendor, .backend = backend, .frames_room = UINT64_C(256) << 20};
-    world_load(vendor);
-    weft_fake_options fake = vendor->options;
-    fake.eager = fake.open_memory = true;
-    fake.stand_in = stand_in;
-    vendor->fake->reset(&fake);
-    vendor->fake->choose(-1);
+    weft_layout *layout;
     for (int t = 0; t < TENSORS; t++) {
         snprintf(names[t], sizeof names[t], "t%d", t);
         tensors[t] = (weft_tensor){names[t], WEFT_BF16, 1, &shape};
     }
-    assert_int_equal(weft_layout_create(tensors, TENSORS, &m->layout), WEFT_OK);
+    assert_int_equal(weft_layout_create(tensors, TENSORS, &layout), WEFT_OK);
+    return layout;
+}
+
+static void driver_begin(world_vendor *vendor)
+{
+    world_load(vendor);
+    weft_fake_options fake = vendor->options;
+    fake.eager = fake.open_memory = true;
+    fake.stand_in = stand_in;
+    fake.memory_bytes = 16 * GIB;
+    vendor->fake->reset(&fake);
+    vendor->fake->choose(-1);
+}
+
+static void model_open(model *m, world_vendor *vendor, const weft_backend *backend)
+{
+    const weft_backend_options options = {0, "auto", 0, 0};
+    *m = (model){.vendor = vendor, .backend = backend, .frames_room = UINT64_C(256) << 20};
+    driver_begin(vendor);
+    m->layout = layout_make(MODEL_GIBS);
     assert_int_equal(backend->open(&options, &m->device), WEFT_OK);
-    assert_int_equal(weft_binding_open_spaced(m->layout, at(GIB), &m->now), WEFT_OK);
-    assert_int_equal(weft_binding_open_spaced(m->layout, at(32 * GIB), &m->shadow), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(m->layout, (void *)(uintptr_t)GIB, &m->now), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(m->layout, (void *)(uintptr_t)(32 * GIB), &m->shadow), WEFT_OK);
     m->delta = calloc(m->layout->part_count, sizeof *m->delta);
     m->frames = malloc(m->frames_room);
     m->bucket = malloc(BUCKET_BYTES);
@@ -283,9 +189,9 @@ static void encode_count(model *m, const char *what)
         m->frames_bytes = 0;
         m->copies = times != 1;
         assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
-        assert_int_equal(pass.changed, each.changed * (m->layout->unit_count >> each.shift));
+        assert_int_equal(pass.changed, each.changed * (m->layout->unit_count / each.units));
         if (times > 0)
-            count_check(m->vendor, what, since, m->copies ? ", copied into a journal" : "");
+            count_check(m->vendor, what, since, m->copies ? ", copied into a journal" : "", MODEL_GIBS);
     }
     weft_encoder_close(&encoder);
 }
@@ -368,7 +274,7 @@ static void apply_count(model *m, const char *decode, const char *apply_too)
 {
     weft_pipeline window;
     weft_staging staging;
-    const uint64_t frames = m->layout->unit_count >> each.shift, bytes = frames * weft_staging_need(each.changed, 2);
+    const uint64_t frames = m->layout->unit_count / each.units, bytes = frames * weft_staging_need(each.changed, 2);
     assert_int_equal(weft_pipeline_open(&window, m->backend, m->device), WEFT_OK);
     assert_int_equal(weft_staging_open(&staging, m->backend, m->device, bytes + 64, frames, "of the model"), WEFT_OK);
     for (int times = 0; times < 2; times++) {
@@ -376,22 +282,56 @@ static void apply_count(model *m, const char *decode, const char *apply_too)
         weft_staging_clear(&staging);
         for (uint64_t used = 0; used < m->frames_bytes;)
             bucket_decode(m, &window, &staging, &used);
-        assert_int_equal(staging.count, m->layout->unit_count >> each.shift);
+        assert_int_equal(staging.count, m->layout->unit_count / each.units);
         if (times > 0)
-            count_check(m->vendor, decode, since, "");
+            count_check(m->vendor, decode, since, "", MODEL_GIBS);
         since = count_now(m->vendor);
         applied all = {m, &staging};
         const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, NULL, &all};
         assert_int_equal(weft_pipeline_run(&window, &apply, 0, staging.count), WEFT_OK);
         if (times > 0 && apply_too)
-            count_check(m->vendor, apply_too, since, "");
+            count_check(m->vendor, apply_too, since, "", MODEL_GIBS);
         since = count_now(m->vendor);
         queue_run(&all);
         if (times > 0 && apply_too)
-            count_check(m->vendor, "queue", since, "");
+            count_check(m->vendor, "queue", since, "", MODEL_GIBS);
     }
     weft_staging_close(&staging);
     weft_pipeline_close(&window);
+}
+
+/* ---- all of a publish */
+
+/* The last versions are counted, because the first ones take the journal's memory. The shadow is on the device too. */
+static void publish_count(world_vendor *vendor)
+{
+    static weft_piece pieces[TENSORS];
+    const uint64_t bytes = SHADOWED_GIBS * GIB / TENSORS;
+    char text[256], listen[64];
+    driver_begin(vendor);
+    snprintf(
+        text, sizeof text,
+        "[trainer]\nlisten = 127.0.0.1:0\nbackend = %s\nshadow = device\njournal = 160MiB\n[peers]\nlevel = fast\n",
+        vendor->driver->name);
+    const uint64_t weights = vendor->fake->take(0, SHADOWED_GIBS * GIB);
+    weft_layout *layout = layout_make(SHADOWED_GIBS);
+    weft_site *site = fleet_site_load(text, NULL, 0);
+    weft_session *trainer = fleet_trainer_open(site, layout, NULL, listen);
+    for (uint64_t t = 0; t < TENSORS; t++)
+        pieces[t] = (weft_piece){t, 0, bytes / 2, (void *)(uintptr_t)(weights + t * bytes)};
+    assert_int_equal(weft_bind(trainer, pieces, TENSORS, NULL, 0, 0), WEFT_OK);
+    for (uint64_t version = 1; version <= 8; version++) {
+        weft_update_info info = {.size = sizeof info};
+        const count since = count_now(vendor);
+        assert_int_equal(weft_publish(trainer, version, NULL, NULL, &info), WEFT_OK);
+        assert_int_equal(info.changed, (uint64_t)each.changed * (layout->unit_count / each.units));
+        if (version > 6)
+            count_check(vendor, "publish", since, "", SHADOWED_GIBS);
+    }
+    weft_close(trainer);
+    weft_site_free(site);
+    weft_layout_free(layout);
+    vendor->fake->give(weights);
 }
 
 static void calls_are_counted(void **state)
@@ -410,6 +350,7 @@ static void calls_are_counted(void **state)
         encode_count(&m, "encode-tight");
         apply_count(&m, "decode-tight", NULL);
         model_close(&m);
+        publish_count(&world[v]);
     }
     assert_int_equal(wrong, 0);
 }

@@ -1,0 +1,124 @@
+/* stand_in.c - see stand_in.h. */
+#include "tests/fake_gpu/stand_in.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backends/gpu/gpu_encode.h"
+
+stand_in_frames each;
+
+static void *at(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+static void scan_row(const weft_k_scan *row)
+{
+    const uint32_t units = row->count / WEFT_K_SLICES, changed = units * UNIT_CHANGED;
+    each = (stand_in_frames){units, changed, units * UNIT_EXCEPTIONS};
+    if (row->total)
+        memcpy(at(row->total), &changed, sizeof changed);
+}
+
+/* Gaps of 100 elements on average, and exceptions of a few steps. */
+static weft_k_fast_counts fast_counts(void)
+{
+    weft_k_fast_counts counts = {.exceptions = each.exceptions};
+    for (int bit = 0; bit < 7; bit++)
+        counts.gap_ones[bit] = each.changed / 2;
+    for (int bit = 0; bit < 4; bit++)
+        counts.rank_ones[bit] = each.exceptions / 2;
+    counts.length[1] = counts.under[1] = each.exceptions;
+    return counts;
+}
+
+/* What the next rows of fast_frame are placed in, as fast_lists does it: there must be memory for all jobs, because a
+ * device would need another pass. */
+static const weft_k_fast_lists *lists;
+
+/* Writes payloads, because a caller that copies them finds them where a device left them. */
+static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
+{
+    const uint32_t room = 1 + (each.changed * 35 / 8 + 256 + 15) / 16, words = (each.changed * 4 + 15) / 16;
+    const weft_k_fast_counts counts = fast_counts();
+    weft_encode_job units = {.now = {.count = row->changes.elements, .width = 2}};
+    const weft_gpu_encoding encoding = {.job = &units, .changed = each.changed, .fast_counts = &counts};
+    const weft_fast_plan plan = weft_gpu_fast_plan(&encoding);
+    const uint32_t bytes = (uint32_t)weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
+    assert_true((job + 1) * room <= lists->frame_quads);
+    assert_true((job + 1) * 3 * (words + 1) <= lists->list_quads);
+    memset((uint8_t *)at(lists->copies) + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
+    *(weft_k_fast_made *)at(row->made) = (weft_k_fast_made){.place = 1 + job * room,
+                                                            .bytes = bytes,
+                                                            .exceptions = each.exceptions,
+                                                            .gap_bits = (uint16_t)plan.shape.gap_bits,
+                                                            .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
+}
+
+/* Changes in equal parts of all classes, and what is left in the first. */
+static void tight_count_row(const weft_k_tight_count *row)
+{
+    const weft_k_encode_classes *job = at(row->job);
+    weft_k_tight_counts counts = {.unary_bits = 2 * each.exceptions, .magnitude_bits = each.exceptions};
+    for (uint32_t c = 0; c < CLASSES; c++) {
+        counts.population[c] = job->base.count / CLASSES;
+        counts.changed[c] = each.changed / CLASSES;
+        counts.exceptions[c] = each.exceptions / CLASSES;
+    }
+    counts.changed[0] += each.changed % CLASSES;
+    *(weft_k_tight_counts *)at(row->counts) = counts;
+}
+
+/* Gaps of 100 elements of a class on average, and of 13 of its changes. */
+static void list_make_row(const weft_k_list_make *row)
+{
+    const bool positions = row->universe > each.changed;
+    uint32_t *ones = at(row->gap_ones);
+    for (int bit = 0; bit < 32; bit++)
+        ones[bit] =
+            bit < (positions ? 7 : 4) ? (positions ? each.changed / CLASSES : each.exceptions / CLASSES) / 2 : 0;
+}
+
+static void decode_part(const weft_k_part *part)
+{
+    const weft_k_decode *row = at(part->job);
+    memcpy(at(row->kept), &row->changed, sizeof row->changed);
+}
+
+/* A sample of the weights, of which one element in 100 is another than in the shadow's, which is loaded next. */
+static void load_part(const weft_k_part *part)
+{
+    static bool is_shadow;
+    const weft_k_copy *copy = at(part->job);
+    if (part->index > 0 || copy->view.count == UNIT_ELEMENTS) /* a part of the model, not of a sample */
+        return;
+    uint16_t *elements = memset(at(copy->bytes), 0, 2 * (uint64_t)copy->view.count);
+    for (uint32_t i = 0; i < copy->view.count && !is_shadow; i += 100)
+        elements[i] = 1;
+    is_shadow = !is_shadow;
+}
+
+void stand_in(uint32_t kernel, uint32_t blocks, uint64_t rows)
+{
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (kernel == WEFT_GPU_KERNEL_scan)
+            scan_row((const weft_k_scan *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_fast_lists)
+            lists = at(rows);
+        else if (kernel == WEFT_GPU_KERNEL_fast_frame)
+            fast_frame_row((const weft_k_fast_frame *)at(rows) + i, i);
+        else if (kernel == WEFT_GPU_KERNEL_tight_count)
+            tight_count_row((const weft_k_tight_count *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_list_make)
+            list_make_row((const weft_k_list_make *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_decode_steps || kernel == WEFT_GPU_KERNEL_decode_magnitudes)
+            decode_part((const weft_k_part *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_load)
+            load_part((const weft_k_part *)at(rows) + i);
+    }
+}
