@@ -367,6 +367,9 @@ typedef struct weft_options {
     /* rollout: 0: after its first join the rollout waits for a trainer that is away, and weft_staged and weft_offered
      * return WEFT_AGAIN meanwhile. 1: they report that the trainer is away, at each deadline. */
     uint32_t tells_away;
+    /* number of the device on which the weights lie, and 1: what `device = current` means in the site, whichever thread
+     * opens the session; 0: the thread's current device, or the first one that the process works with */
+    uint32_t device;
 } weft_options;
 
 /* Opens the trainer's end of a session: takes the memory of the steady state and listens for rollouts.

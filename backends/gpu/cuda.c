@@ -9,9 +9,22 @@
 static const char *const files[] = {"libcuda.so.1", NULL};
 static weft_gpu_library library = {.symbols = WEFT_GPU_CUDA, .owner = "NVIDIA driver", .files = files};
 
+/* A thread may have no context current though the process works with a device, as those of asyncio and Ray have: then
+ * the first device counts whose primary context is active. */
 static int cuda_current(const weft_gpu_calls *calls, int *number)
 {
-    return calls->context_device(number);
+    int code = calls->context_device(number), count = 0, handle = 0, active = 0;
+    unsigned flags = 0;
+    if (code != WEFT_GPU_DONE && calls->device_count(&count) != WEFT_GPU_DONE)
+        count = 0;
+    for (int i = 0; i < count && code != WEFT_GPU_DONE; i++) {
+        if (calls->device_get(&handle, i) != WEFT_GPU_DONE ||
+            calls->context_state(handle, &flags, &active) != WEFT_GPU_DONE || !active)
+            continue;
+        *number = i;
+        code = WEFT_GPU_DONE;
+    }
+    return code;
 }
 
 static int cuda_context_take(const weft_gpu_calls *calls, int handle, void **context)
@@ -75,7 +88,7 @@ static const weft_gpu_vendor vendor = {
     .version = cuda_version,
 };
 
-/* A framework that works with a device has a context current on its threads. */
+/* A framework that works with a device has its primary context active. */
 static bool cuda_in_use(void)
 {
     const weft_gpu_calls *calls;

@@ -51,6 +51,7 @@
     ROW(int, copy, (uint64_t to, uint64_t from, size_t bytes, void *stream), "cuMemcpyAsync", NULL)                    \
     ROW(int, context_retain, (void **context, int device), "cuDevicePrimaryCtxRetain", NULL)                           \
     ROW(int, context_release, (int device), "cuDevicePrimaryCtxRelease_v2", NULL)                                      \
+    ROW(int, context_state, (int device, unsigned *flags, int *active), "cuDevicePrimaryCtxGetState", NULL)            \
     ROW(int, context_push, (void *context), "cuCtxPushCurrent_v2", NULL)                                               \
     ROW(int, context_pop, (void **context), "cuCtxPopCurrent_v2", NULL)                                                \
     ROW(int, context_device, (int *device), "cuCtxGetDevice", NULL)                                                    \

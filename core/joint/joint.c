@@ -154,6 +154,7 @@ weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_
     weft_site_peer row;
     weft_session *made = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
+    row.device = status == WEFT_OK ? weft_session_device(row.device, options) : -1;
     if (status == WEFT_OK)
         status = make_session(site, &row, layout, options, &made);
     if (status != WEFT_OK)

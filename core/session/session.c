@@ -139,6 +139,11 @@ weft_options weft_session_options(const weft_options *options)
     return given;
 }
 
+int64_t weft_session_device(int64_t site, const weft_options *options)
+{
+    return site >= 0 ? site : (int64_t)weft_session_options(options).device - 1;
+}
+
 weft_status weft_session_divide(const weft_site *site, const weft_layout *model, const weft_options *options,
                                 bool is_trainer, weft_division *division)
 {

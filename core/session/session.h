@@ -98,6 +98,9 @@ struct weft_session {
 
 /* Copies the options that the caller's struct has room for. */
 weft_options weft_session_options(const weft_options *options);
+/* Returns the number of the device to work on: the site's, or what the options have where the site says "current"; -1:
+ * the backend's choice. */
+int64_t weft_session_device(int64_t site, const weft_options *options);
 /* Divides the model by the site's cuts and the slices of the options, which are a trainer's holding or a rollout's
  * view. Errors: those of weft_division_open_view, WEFT_E_ARGUMENT (the options' size). */
 weft_status weft_session_divide(const weft_site *site, const weft_layout *model, const weft_options *options,

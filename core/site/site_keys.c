@@ -45,12 +45,12 @@ static const weft_site_field fields[] = {
      SITE(trainer.address), .rule = WEFT_TEXT_ADDRESS},
     {{"trainer", "backend", WEFT_KEY_CHOICE, "auto", BACKENDS, false,
       "Where the weights live and what works on them. auto takes cuda or hip where the process already works with "
-      "such a device (a CUDA context is current, ROCm is loaded and has a device), else host."}, SITE(trainer.backend)},
+      "such a device (a CUDA context is active, ROCm is loaded and has a device), else host."}, SITE(trainer.backend)},
     {{"trainer", "kernels", WEFT_KEY_CHOICE, "auto", KERNELS, false,
       "Which loops the host backend runs. auto takes the widest that the processor has; naming one that it lacks is "
       "an error."}, SITE(trainer.kernels)},
     {{"trainer", "device", WEFT_KEY_COUNT, "current", "current or 0..255", false,
-      "Number of the accelerator; current takes the caller's current one."}, SITE(trainer.device), BOUNDS(0, 255), WORD("current", UINT64_MAX)},
+      "Number of the accelerator; current takes the one that the program names, or the caller's current one."}, SITE(trainer.device), BOUNDS(0, 255), WORD("current", UINT64_MAX)},
     {{"trainer", "device_memory", WEFT_KEY_SIZE, "auto", "auto or 384MiB..1024GiB", true,
       "Bytes of the accelerator's memory that weft takes at most, half of it for batches of work; what does not fit "
       "is an error when the session opens or binds. auto takes what it wants: 768 MiB for batches, and the change "

@@ -310,7 +310,8 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     const uint32_t fds = WEFT_PORTS_MAX * peers + 3; /* 3: to be woken, the door, and the watch of all connections */
     weft_session *made = NULL;
     weft_sizes sizes;
-    const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory,
+    const int64_t device = weft_session_device(site->trainer.device, options);
+    const weft_backend_options work = {(int)device, site->trainer.kernels, site->trainer.device_memory,
                                        site->session.device_deadline_ms};
     weft_division division;
     weft_status status = weft_session_divide(site, layout, options, true, &division);
@@ -324,6 +325,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
         return weft_fail(WEFT_E_MEMORY, "no memory for a trainer");
     }
     made->trainer = trainer;
+    made->site->trainer.device = device;
     made->step = weft_trainer_step;
     made->figures = figures;
     made->close = close_trainer;

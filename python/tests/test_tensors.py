@@ -16,7 +16,7 @@ import numpy as np
 import support
 import weft_fabric as weft
 from support import change, pair, quiet, site, take
-from weft_fabric import _binding, _dlpack, _dtypes, _layout, _library, _tensors
+from weft_fabric import _binding, _dlpack, _dtypes, _layout, _library, _session, _tensors
 
 
 class Cuda:
@@ -148,6 +148,16 @@ class Refused(unittest.TestCase):
         for bound in (named, weft.Blocks(1, 0, 2, 0, 3, 4096, device="cuda:0")):
             with self.assertRaisesRegex(weft.TensorError, "backend is host"):
                 weft.Rollout(site(**keys), "a", bound, layout=weft.Layout(named), log=quiet)
+
+    def test_the_session_is_told_of_the_tensors_device(self):
+        class On:
+            def __init__(self, device):
+                self.device = device
+
+        rows = [(None, 0), ({}, 0), ({"w": np.zeros(2)}, 0), ({"w": On("cuda:0"), "x": On("cpu")}, 1), ({"w": On("cuda")}, 0),
+                ({"w": On("cuda:11")}, 12), ({"w": On("cpu:3")}, 0), (weft.Blocks(1, 0, 2, 0, 3, 4096, device="cuda:2"), 3)]  # fmt: skip
+        for named, wanted in rows:
+            self.assertEqual(_session._device_of(named), wanted, named)
 
     def test_what_weft_writes_is_writable_and_no_other_tensors(self):
         frozen = np.zeros(4, np.float32)

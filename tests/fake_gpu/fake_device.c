@@ -252,6 +252,21 @@ API int cuDevicePrimaryCtxRelease_v2(int device)
     CALL_OF(code, code = context_release(device));
 }
 
+static int context_state(int device, unsigned *flags, int *active)
+{
+    const int code = fake_device_code(device);
+    if (code != WEFT_GPU_DONE)
+        return code;
+    *flags = 0;
+    *active = retained[device] > 0;
+    return WEFT_GPU_DONE;
+}
+
+API int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    CALL_OF(code, code = context_state(device, flags, active));
+}
+
 static int context_push(uintptr_t context)
 {
     int device = (int)context - 1;

@@ -264,6 +264,17 @@ static void in_use(void **state)
     assert_false(world[WORLD_CUDA].driver->in_use());
     world[WORLD_CUDA].fake->choose(1);
     assert_true(world[WORLD_CUDA].driver->in_use());
+    const weft_gpu_driver *driver = world[WORLD_CUDA].driver;
+    weft_gpu_device *other, *current;
+    world[WORLD_CUDA].fake->choose(-1); /* as on a thread of asyncio */
+    assert_false(driver->in_use());
+    assert_int_equal(driver->open(1, &other), WEFT_OK);
+    assert_true(driver->in_use());
+    assert_int_equal(driver->open(-1, &current), WEFT_OK);
+    assert_int_equal(driver->number(current), 1);
+    driver->close(other);
+    driver->close(current);
+    assert_false(driver->in_use());
     world_load(&world[WORLD_HIP]);
     assert_true(world[WORLD_HIP].driver->in_use());
     weft_fake_options options = world[WORLD_HIP].options;

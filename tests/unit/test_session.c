@@ -509,6 +509,20 @@ static void what_was_given_up_is_waited_for(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+/* The site names the device, or else the program. */
+static void which_device(void **state)
+{
+    const weft_options none = {.size = sizeof none}, second = {.size = sizeof second, .device = 2};
+    const weft_options old = {.size = offsetof(weft_options, device), .device = 2};
+    (void)state;
+    assert_int_equal(weft_session_device(-1, NULL), -1);
+    assert_int_equal(weft_session_device(-1, &none), -1);
+    assert_int_equal(weft_session_device(-1, &second), 1);
+    assert_int_equal(weft_session_device(-1, &old), -1);
+    assert_int_equal(weft_session_device(0, &second), 0);
+    assert_int_equal(weft_session_device(7, NULL), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -528,6 +542,7 @@ int main(void)
         TEST(digests_begin_at_nothing),
         TEST(opened_or_refused),
         TEST(what_was_given_up_is_waited_for),
+        TEST(which_device),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

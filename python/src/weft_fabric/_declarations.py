@@ -157,6 +157,7 @@ const weft_trainer_source *sources;
 uint32_t source;
 uint64_t run;
 uint32_t tells_away;
+uint32_t device;
 } weft_options;
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
 weft_session **session);

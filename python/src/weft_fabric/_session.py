@@ -51,6 +51,14 @@ def _boxes(named: Any, what: str) -> Any:
     return named.slices
 
 
+def _device_of(named: Any) -> int:
+    """The number of the device that has the tensors, and 1; 0: no device says a number. The thread that opens a session
+    may have another device current, or none."""
+    first = next(iter(named.values()), None) if isinstance(named, dict) else named
+    kind, _, number = str(getattr(first, "device", "")).partition(":")
+    return int(number) + 1 if kind == "cuda" and number.isdigit() else 0
+
+
 def _bytes_of(attachment: Any) -> tuple[Any, int]:
     """An attachment for C: its bytes and their number."""
     if attachment is None:
@@ -90,7 +98,7 @@ class Session:
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
-        self._handle = SessionHandle(self._open(open_, _options(self._on_line, slices, sources, values)), what)
+        self._handle = SessionHandle(self._open(open_, _options(self._on_line, slices, sources, {"device": _device_of(named), **values})), what)
 
     def _open(self, open_: Callable[[Any, Any, Any, Any], int], given: tuple[Any, list[Any]]) -> Any:
         out = ffi.new("weft_session **")
