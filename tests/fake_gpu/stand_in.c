@@ -9,8 +9,22 @@
 #include <cmocka.h>
 
 #include "backends/gpu/gpu_encode.h"
+#include "codec/chooser.h"
 
 stand_in_frames each;
+
+void stand_in_parameters(const weft_layout *layout, weft_level level, weft_parameters *parameters)
+{
+    static weft_survey survey;
+    const uint32_t kind = weft_kind_of(2, 8);
+    weft_classes *classes = &parameters->classes[kind];
+    survey.kinds[kind].elements[120] = UNIT_ELEMENTS;
+    survey.kinds[kind].changed[120] = UNIT_CHANGED;
+    weft_parameters_choose(&survey, layout->elements, 1u << level, parameters);
+    classes->thresholds = level == WEFT_LEVEL_TIGHT ? CLASSES - 1 : 0;
+    for (uint32_t c = 1; c <= classes->thresholds; c++)
+        classes->threshold[c - 1] = 256 * c / CLASSES;
+}
 
 static void *at(uint64_t address)
 {

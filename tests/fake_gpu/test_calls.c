@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "backends/gpu/gpu_encode.h"
-#include "codec/chooser.h"
 #include "encode/encode.h"
 #include "encode/staging.h"
 #include "harness/session.h"
@@ -90,22 +89,6 @@ typedef struct model {
     weft_level level;
     weft_parameters parameters;
 } model;
-
-/* Runs as long as an update of the model has, and as many classes as models have. */
-static void parameters_make(model *m)
-{
-    static weft_survey survey;
-    const uint32_t kind = weft_kind_of(2, 8);
-    survey.kinds[kind].elements[120] = UNIT_ELEMENTS;
-    survey.kinds[kind].changed[120] = UNIT_CHANGED;
-    weft_parameters_choose(&survey, m->layout->elements, 1u << m->level, &m->parameters);
-    if (m->level != WEFT_LEVEL_TIGHT)
-        return;
-    weft_classes *classes = &m->parameters.classes[kind];
-    classes->thresholds = CLASSES - 1;
-    for (uint32_t c = 1; c < CLASSES; c++)
-        classes->threshold[c - 1] = 256 * c / CLASSES;
-}
 
 static weft_layout *layout_make(uint64_t gibs)
 {
@@ -342,11 +325,11 @@ static void calls_are_counted(void **state)
         model m;
         model_open(&m, &world[v], backends[v]);
         m.level = WEFT_LEVEL_FAST;
-        parameters_make(&m);
+        stand_in_parameters(m.layout, m.level, &m.parameters);
         encode_count(&m, "encode-fast");
         apply_count(&m, "decode-fast", "apply");
         m.level = WEFT_LEVEL_TIGHT;
-        parameters_make(&m);
+        stand_in_parameters(m.layout, m.level, &m.parameters);
         encode_count(&m, "encode-tight");
         apply_count(&m, "decode-tight", NULL);
         model_close(&m);
