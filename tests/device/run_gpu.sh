@@ -24,13 +24,20 @@ WEFT_FAKE_IDLE=1 run idle 1 "$device" cuda "$(sed -n 1p "$work/cuda.out")"
 says idle 'bytes differ; byte [0-9]+ of [0-9]+ is [0-9a-f]{2}, should be [0-9a-f]{2}$'
 run absent 77 "$device" cuda sm_1
 printf 'not looked at here' >"$work/image"
-[ -n "${WEFT_FULL:-}" ] || { echo "recorded launches are the same on emulated devices" && exit 0; }
 
-# ---- the whole flow
+# ---- the kit: on a bare machine it has the libraries that it needs, and the fabric that it opens
 fabric tcp
-bound=3000
 kit=$work/kit
 run build 0 bash "$source_dir/tools/run-gpu" --build "$kit" "$WEFT_BUILD"
+LD_LIBRARY_PATH=$kit/lib:$fakes run bare 0 "$kit/weft" info --json
+says bare "\"libfabric_file\": *\"$kit/lib/libfabric.so.1\""
+LD_LIBRARY_PATH=$kit/lib ldd "$kit/weft" "$kit/weft_device" "$kit"/lib/* |
+    awk '$2 == "=>" { print $3 }' | grep -Ev "^$kit/lib/|/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|libstdc\+\+)\.so" &&
+    fail "the kit needs libraries of this machine"
+[ -n "${WEFT_FULL:-}" ] || { echo "recorded launches are the same on emulated devices; the kit is whole" && exit 0; }
+
+# ---- the whole flow
+bound=3000
 cp "$work/image" "$kit/shim64.fatbin"
 rm -f "$kit/shim32.fatbin"
 WEFT_FAKE_DEVICES=0 run nothing 77 "$kit/run-gpu" --run
@@ -53,6 +60,12 @@ run plain 0 "$kit/run-gpu" --run --small
 [ "$(rows plain ok "ended with the trainer's file")" = 1 ] || fail "plain: no session"
 [ "$(rows plain skipped 'it is not on this machine')" = 1 ] || fail "plain: compute-sanitizer"
 says plain "are the host's to the byte"
+
+run amd 0 "$kit/run-gpu" --run --small --vendor hip
+[ "$(rows amd FAILED '')" = 0 ] || fail "amd: steps failed"
+[ "$(rows amd ok '0 differences')" = "$(wc -l <"$work/hip.out")" ] || fail "amd: not every image was run"
+[ "$(rows amd ok "ended with the trainer's file")" = 1 ] || fail "amd: no session"
+[ "$(rows amd ok 'G1 .*, G1h .*, G2 .*, G2 .*, G3 ')" = 1 ] || fail "amd: no bars"
 
 # A stand-in runs the program behind its options.
 printf '#!/bin/bash\nwhile [ "${1#./}" = "$1" ]; do shift; done\n"$@" || exit\necho "ERROR SUMMARY: 0 errors"\n' \
