@@ -28,8 +28,9 @@ typedef struct weft_encode_ring {
 
 typedef struct weft_encode_batch {
     weft_encode_ring runs;
-    weft_encode_ring units; /* of a run that cannot be one frame; only while no other run is with the backend */
+    weft_encode_ring units; /* of runs that cannot be one frame */
     weft_pipeline window;   /* theirs */
+    uint64_t ahead;         /* job of the runs' window up to which such runs have their units begun */
 } weft_encode_batch;
 
 /* ---- open */
@@ -178,22 +179,55 @@ static weft_status job_end(weft_encode_pass *pass, const weft_job *job)
     return frames_emit(pass, &job->encode);
 }
 
-/* The units of a run that cannot be one frame at some levels. The other runs are over, and wait. */
-static weft_status units_encode(const weft_encoder *encoder, const weft_encode_job *run)
+/* Begins the units of a run, if there are places for all of them. */
+static bool units_begin(const weft_encoder *encoder, const weft_encode_job *run)
 {
     weft_encode_ring *ring = &encoder->batch->units;
-    const uint64_t first = run->now.unit, end = first + run->now.units;
-    weft_status status = WEFT_OK;
-    weft_pipeline_settle(encoder->batch->runs.window);
+    const uint64_t first = run->now.unit, places = ring->places - (ring->window->begun - ring->window->ended);
+    if (places < run->now.units)
+        return false;
     weft_encode_delta_clear(encoder->layout, encoder->pass->delta, first, run->now.units);
-    for (uint64_t unit = first, ended = first; status == WEFT_OK && ended < end; ended++) {
+    for (uint32_t unit = 0; unit < run->now.units; unit++)
+        span_begin(encoder, ring, first + unit, 1, run->alone);
+    return true;
+}
+
+/* Begins the units of all runs that are over and cannot be one frame, from job `number` of the runs' window on: a
+ * device does them together, and its wait for each run would be as long as a batch takes. */
+static void units_ahead(const weft_encoder *encoder, uint64_t number)
+{
+    weft_encode_batch *batch = encoder->batch;
+    const weft_pipeline *window = batch->runs.window;
+    for (batch->ahead = number; batch->ahead < window->begun; batch->ahead++) {
+        const weft_job *job = &window->jobs[batch->ahead % window->depth];
+        if (job->status == WEFT_OK && job->encode.alone && !units_begin(encoder, &job->encode))
+            break;
+    }
+}
+
+/* The units of a run that cannot be one frame at some levels: the job that ended last. The other runs are over, and
+ * wait.
+ */
+static weft_status units_encode(const weft_encoder *encoder, const weft_encode_job *run)
+{
+    weft_encode_batch *batch = encoder->batch;
+    weft_encode_ring *ring = &batch->units;
+    const uint64_t number = batch->runs.window->ended - 1, first = run->now.unit, end = first + run->now.units;
+    weft_status status = WEFT_OK;
+    if (number >= batch->ahead) {
+        weft_pipeline_settle(batch->runs.window);
+        units_ahead(encoder, number);
+    }
+    uint64_t unit = number < batch->ahead ? end : first;
+    if (unit == first) /* the ring has fewer places than the run has units */
+        weft_encode_delta_clear(encoder->layout, encoder->pass->delta, first, run->now.units);
+    for (uint64_t ended = first; status == WEFT_OK && ended < end; ended++) {
         while (unit < end && span_begin(encoder, ring, unit, 1, run->alone))
             unit++;
         weft_job *job = weft_pipeline_end(ring->window);
         status = job_end(encoder->pass, job);
         weft_pipeline_give(ring->window, job);
     }
-    weft_pipeline_drop(ring->window);
     return status;
 }
 
@@ -221,7 +255,9 @@ static void runs_begin(const weft_encoder *encoder, weft_encode_ring *ring, batc
 /* Goes back to the oldest run, whose frame did not fit. What was made since is made again. */
 static void runs_again(const weft_encoder *encoder, weft_encode_ring *ring, batch_course *course)
 {
+    weft_pipeline_drop(encoder->batch->units.window);
     weft_pipeline_drop(ring->window);
+    encoder->batch->ahead = 0;
     weft_encode_delta_clear(encoder->layout, encoder->pass->delta, course->ended,
                             (uint32_t)(course->begun - course->ended));
     course->begun = course->ended;
@@ -256,12 +292,14 @@ weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
     weft_status status = WEFT_OK;
     batch_course course = {0, 0};
     encoder->pass = pass;
+    encoder->batch->ahead = 0;
     pass->changed = 0;
     pass->diff_ms = pass->encode_ms = 0;
     while (status == WEFT_OK && course.ended < encoder->layout->unit_count) {
         runs_begin(encoder, ring, &course);
         status = run_end(encoder, pass, &course);
     }
+    weft_pipeline_drop(encoder->batch->units.window);
     weft_pipeline_drop(ring->window);
     return status;
 }

@@ -94,6 +94,101 @@ static void frames_have_room(void **state)
     world_close(&w);
 }
 
+/* ---- runs that cannot be one frame */
+
+/* As a device has them: jobs are with it until one of them is waited for, and then all are done. */
+static struct {
+    weft_encode_job *jobs[1024];
+    uint32_t count;
+    uint64_t waits;
+} queued;
+
+static weft_status queue_encode(weft_backend_state *state, weft_encode_job *job)
+{
+    (void)state;
+    queued.jobs[queued.count++] = job;
+    return job->ticket.status = WEFT_AGAIN;
+}
+
+static weft_status queue_poll(weft_backend_state *state, void *job)
+{
+    const weft_ticket *ticket = job;
+    if (ticket->status != WEFT_AGAIN)
+        return ticket->status;
+    for (uint32_t i = 0; i < queued.count; i++)
+        queued.jobs[i]->ticket.status = weft_backend_host.encode(state, queued.jobs[i]);
+    queued.count = 0;
+    queued.waits++;
+    return ticket->status;
+}
+
+enum { TILE = 1 << 18, LONG = 60, SHIFT = 2 };
+
+/* Two runs of three have more changes than a frame may. */
+static void tensor_open(world *w)
+{
+    static const uint64_t size = (uint64_t)LONG * TILE;
+    uint8_t *target = calloc(size, 1);
+    w->base = calloc(size, 1);
+    assert_true(target && w->base);
+    for (uint64_t i = 0; i < size; i += (i / TILE >> SHIFT) % 3 ? 11 : 301)
+        target[i] = (uint8_t)(1 + i % 7);
+    w->target = (uint32_t *)(void *)target;
+    assert_int_equal(weft_layout_create(&(weft_tensor){"long", WEFT_U8, 1, &size}, 1, &w->layout), WEFT_OK);
+    assert_int_equal(w->layout->unit_count, LONG);
+    assert_int_equal(weft_binding_open_image(w->layout, target, &w->now), WEFT_OK);
+    assert_int_equal(weft_binding_open_image(w->layout, w->base, &w->shadow), WEFT_OK);
+}
+
+/* Their units are done together, as many as there are places, and not run by run; no frame is another. */
+static void runs_that_part_are_done_together(void **state)
+{
+    static const struct {
+        uint32_t depth;
+        uint64_t waits;
+    } rows[] = {{2, 44}, {3, 43}, {8, 13}, {256, 2}};
+    static const weft_parameters parameters = {.run_shift = SHIFT};
+    static const weft_backend_options options = {-1, "portable", 0, 0};
+    world w;
+    encode_result alone;
+    (void)state;
+    tensor_open(&w);
+    const uint64_t words = w.layout->part_count;
+    uint64_t *wanted = calloc(words, sizeof *wanted), *found = calloc(words, sizeof *found);
+    assert_true(wanted && found);
+    assert_int_equal(encode_all(&w.now, &w.shadow, &parameters, LEVELS, 1, "portable", wanted, NULL, &alone), WEFT_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_backend several = weft_backend_host;
+        weft_encoder encoder;
+        encode_result batch = {0};
+        several.depth = rows[i].depth;
+        several.encode = queue_encode;
+        several.poll = queue_poll;
+        queued.waits = 0;
+        memset(found, 0, words * sizeof *found);
+        assert_int_equal(weft_encoder_open(&encoder, &several, &options, NULL, w.layout, 1), WEFT_OK);
+        weft_encode_pass pass = {.now = &w.now,
+                                 .shadow = &w.shadow,
+                                 .parameters = &parameters,
+                                 .levels = LEVELS,
+                                 .delta = found,
+                                 .emit = pass_emit,
+                                 .user = &batch};
+        assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
+        batch.changed = pass.changed;
+        results_equal(&alone, &batch);
+        assert_memory_equal(wanted, found, words * sizeof *found);
+        if (queued.waits > rows[i].waits)
+            fail_msg("depth %u: %llu waits", rows[i].depth, (unsigned long long)queued.waits);
+        encode_result_free(&batch);
+        weft_encoder_close(&encoder);
+    }
+    encode_result_free(&alone);
+    free(wanted);
+    free(found);
+    world_close(&w);
+}
+
 static void a_pass_ends_clean(void **state)
 {
     static const pass_row rows[] = {
@@ -114,6 +209,8 @@ static void a_pass_ends_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(frames_have_room), cmocka_unit_test(a_pass_ends_clean)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(frames_have_room),
+                                       cmocka_unit_test(runs_that_part_are_done_together),
+                                       cmocka_unit_test(a_pass_ends_clean)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
