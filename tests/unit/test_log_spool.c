@@ -321,11 +321,23 @@ static void a_slow_reader_has_the_order(void **state)
     assert_int_equal(came + lost, 6000);
 }
 
+static _Atomic bool printing;
+
 static void *print_lines(void *stop)
 {
-    while (!atomic_load((_Atomic bool *)stop))
+    while (!atomic_load((_Atomic bool *)stop)) {
         weft_log_print("noise");
+        atomic_store(&printing, true);
+    }
     return NULL;
+}
+
+/* While a thread starts, a sanitizer holds locks of its own, which a child would find taken for ever. */
+static void await_threads(void)
+{
+    while (!atomic_load(&printing))
+        usleep(1000);
+    usleep(100000);
 }
 
 #if !defined(WEFT_SANITIZE_THREAD)
@@ -348,6 +360,7 @@ static void a_forked_child_is_not_held_up(void **state)
     full_pipe_open(&childs, false);
     full_pipe_take(&outlet, STDERR_FILENO);
     assert_int_equal(pthread_create(&thread, NULL, print_lines, &stop), 0);
+    await_threads();
     for (int i = 0; i < 50; i++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
