@@ -168,11 +168,23 @@ weft_status weft_gpu_device_mark(weft_gpu_device *device, void *stream, void *ma
     return settle(device, "recording an event", code);
 }
 
+/* Records a mark on a stream of weft's own that waits for the caller's. The caller may begin a capture at any time, and
+ * asking for an event of that stream would break the capture. */
+static int record_aside(const weft_gpu_device *device, void *stream, void *mark)
+{
+    int code = device->calls->event_record(device->crossing, stream);
+    if (code == WEFT_GPU_DONE)
+        code = device->calls->stream_wait(device->aside, device->crossing, 0);
+    return code == WEFT_GPU_DONE ? device->calls->event_record(mark, device->aside) : code;
+}
+
 /* An event recorded on a stream that is captured would be part of the graph, and so would all that waits for it. */
 static int record(const weft_gpu_device *device, void *stream, void *mark, int *captured)
 {
     int code = device->calls->stream_captured(stream, captured);
-    return code == WEFT_GPU_DONE && !*captured ? device->calls->event_record(mark, stream) : code;
+    if (code != WEFT_GPU_DONE || *captured)
+        return code;
+    return device->aside ? record_aside(device, stream, mark) : device->calls->event_record(mark, stream);
 }
 
 /* Codes for a stream of another device, or a stream that is gone, because the event is this device's own. */
@@ -259,6 +271,8 @@ void weft_gpu_device_close(weft_gpu_device *device)
     int code = WEFT_GPU_DONE;
     if (!device)
         return;
+    weft_gpu_device_mark_give(device, device->crossing);
+    weft_gpu_device_stream_give(device, device->aside);
     if (device->module)
         ON_DEVICE(device, code, device->calls->module_unload(device->module));
     give_settle(device, "unloading the kernels", code);
@@ -288,7 +302,12 @@ static weft_status device_begin(weft_gpu_device *device, int count)
         code = vendor->context_take(device->calls, device->handle, &device->context);
     if (code != WEFT_GPU_DONE)
         return weft_gpu_device_fail(device, "opening it", code);
-    return weft_gpu_device_image_load(device);
+    weft_status status = weft_gpu_device_image_load(device);
+    if (status == WEFT_OK && vendor->marks_aside)
+        status = weft_gpu_device_mark_take(device, &device->crossing);
+    if (status == WEFT_OK && vendor->marks_aside)
+        status = weft_gpu_device_stream_take(device, false, &device->aside);
+    return status;
 }
 
 weft_status weft_gpu_device_open(const weft_gpu_vendor *vendor, int number, weft_gpu_device **device)

@@ -18,6 +18,7 @@ struct weft_gpu_device {
     void *unpacked;     /* its bytes, which a driver may read while the module is there; NULL: as in the image */
     atomic_bool failed; /* the loss of the device was reported */
     void *functions[WEFT_GPU_KERNELS + 1];
+    void *aside, *crossing; /* where the vendor marks aside: a stream of weft's own, and the event that it waits for */
 };
 
 /* Slots of weft_gpu_driver. */

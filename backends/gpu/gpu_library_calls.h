@@ -44,6 +44,7 @@
     ROW(int, event_give, (void *event), "cuEventDestroy_v2", "hipEventDestroy")                                        \
     ROW(int, event_record, (void *event, void *stream), "cuEventRecord", "hipEventRecord")                             \
     ROW(int, event_query, (void *event), "cuEventQuery", "hipEventQuery")                                              \
+    ROW(int, stream_wait, (void *stream, void *event, unsigned flags), "cuStreamWaitEvent", "hipStreamWaitEvent")      \
     ROW(int, clear, (uint64_t address, unsigned char byte, size_t bytes, void *stream), "cuMemsetD8Async",             \
         "hipMemsetD8Async")                                                                                            \
     ROW(int, pointer_attribute, (void *value, int attribute, uint64_t address), "cuPointerGetAttribute",               \

@@ -74,6 +74,7 @@ static const weft_gpu_vendor vendor = {
     .capability_major = 23,
     .capability_minor = 61,
     .stream_gone = CONTEXT_GONE,
+    .marks_aside = true, /* ROCm 6 */
     .current = hip_current,
     .context_take = hip_context_take,
     .context_give = hip_context_give,

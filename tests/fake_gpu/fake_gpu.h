@@ -11,15 +11,16 @@
 #include <stdint.h>
 
 typedef struct weft_fake_options {
-    int devices;           /* 0 to WEFT_FAKE_DEVICES */
-    int init_code;         /* what init returns */
-    int major, minor;      /* capability */
-    int version;           /* of the driver */
-    uint32_t lanes;        /* 32 or 64 */
-    uint64_t seed;         /* of the order of work and of lanes */
-    uint64_t memory_bytes; /* of a device */
-    bool eager;            /* all work is done when any event is asked for: quicker, and proves less */
-    bool mute_captures;    /* no event can be asked for while a stream is captured, as with older ROCm */
+    int devices;            /* 0 to WEFT_FAKE_DEVICES */
+    int init_code;          /* what init returns */
+    int major, minor;       /* capability */
+    int version;            /* of the driver */
+    uint32_t lanes;         /* 32 or 64 */
+    uint64_t seed;          /* of the order of work and of lanes */
+    uint64_t memory_bytes;  /* of a device */
+    bool eager;             /* all work is done when any event is asked for: quicker, and proves less */
+    bool mute_captures;     /* no event can be asked for while a stream is captured, as with older ROCm */
+    bool breaking_captures; /* asking for an event whose stream is captured breaks the capture, as with ROCm 6 */
     bool one_queue; /* work is done in the order in which it was queued, whatever the stream, as with one connection */
     bool open_memory; /* device memory can be touched at any time: quicker, and proves less */
     bool idle;        /* launches do nothing, and a comparison must see it */

@@ -10,13 +10,14 @@
 
 enum { FAKE_LOWEST = 0, FAKE_HIGHEST = -5 }; /* priorities of streams */
 
-enum fake_work { FAKE_COPY, FAKE_CLEAR, FAKE_LAUNCH, FAKE_RECORD };
+enum fake_work { FAKE_COPY, FAKE_CLEAR, FAKE_LAUNCH, FAKE_RECORD, FAKE_WAIT };
 
 typedef struct fake_event {
     struct fake_event *next;
     uint64_t recorded; /* times */
     uint64_t reached;
-    bool given; /* back; kept until nothing that is queued needs it */
+    bool given;   /* back; kept until nothing that is queued needs it */
+    void *stream; /* on which it was recorded last */
 } fake_event;
 
 typedef struct fake_op {

@@ -109,6 +109,8 @@ static void op_do(const fake_op *op)
             break;
         wrong = weft_emulation_launch(&schedule, (enum weft_gpu_kernel)op->kernel, op->blocks, op->argument);
         break;
+    case FAKE_WAIT:
+        break;
     case FAKE_RECORD:
         op->event->reached = op->event->reached < op->turn ? op->turn : op->event->reached;
         break;
@@ -130,6 +132,8 @@ static bool stream_is_next(const fake_stream *stream)
 static bool stream_can(const fake_stream *stream)
 {
     const fake_op *op = stream->head;
+    if (op && op->work == FAKE_WAIT && op->event->reached < op->turn)
+        return false;
     return op && !stream->stalled && (!fake.options.one_queue || stream_is_next(stream));
 }
 

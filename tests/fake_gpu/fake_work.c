@@ -179,9 +179,11 @@ static int record_queue(fake_event *event, void *stream)
     if (event->given)
         return WEFT_GPU_WRONG_HANDLE;
     int code = queue(stream, &(fake_op){.work = FAKE_RECORD, .event = event, .turn = event->recorded + 1});
-    if (code == WEFT_GPU_DONE)
-        event->recorded++;
-    return code;
+    if (code != WEFT_GPU_DONE)
+        return code;
+    event->recorded++;
+    event->stream = stream;
+    return WEFT_GPU_DONE;
 }
 
 API int SYMBOL(cuEventRecord, hipEventRecord)(void *event, void *stream)
@@ -189,11 +191,26 @@ API int SYMBOL(cuEventRecord, hipEventRecord)(void *event, void *stream)
     CALL_OF(code, code = record_queue(event, stream));
 }
 
+static int wait_queue(void *stream, fake_event *event)
+{
+    return event->given ? WEFT_GPU_WRONG_HANDLE
+                        : queue(stream, &(fake_op){.work = FAKE_WAIT, .event = event, .turn = event->recorded});
+}
+
+API int SYMBOL(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, unsigned flags)
+{
+    CALL_OF(code, code = flags == 0 ? wait_queue(stream, event) : WEFT_GPU_VALUE);
+}
+
 static int event_ask(const fake_event *event)
 {
     fake_work_some();
     if (fake.fault)
         return fake.fault;
+    if (fake.options.breaking_captures && fake.capture.stream && event->stream == fake.capture.stream) {
+        fake.capture.broken = true;
+        return WEFT_GPU_CAPTURED;
+    }
     if (fake.capture.stream && fake.options.mute_captures)
         return WEFT_GPU_CAPTURED;
     return event->reached == event->recorded ? WEFT_GPU_DONE : WEFT_GPU_NOT_READY;

@@ -352,6 +352,32 @@ static void captured_streams_are_refused(void **state)
     }
 }
 
+/* A job waits for its caller's stream, which is captured meanwhile: the capture goes on, though it would break where an
+ * event of that stream is asked for. */
+static void streams_are_captured_after_the_call(void **state)
+{
+    (void)state;
+    weft_fake_options options = world[WORLD_HIP].options;
+    options.seed = 86;
+    options.breaking_captures = true;
+    bench_open_with(WORLD_HIP, &options, 0);
+    void *stream = bench.vendor->fake->stream_take(0);
+    sums_job job = ordered_job(stream, 0);
+    bench.vendor->fake->stream_stall(stream, true);
+    bench.vendor->fake->queue_write(stream, bench.there, bench.elements, sizeof bench.elements);
+    assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &job), WEFT_AGAIN);
+    assert_int_equal(weft_gpu_poll(bench.gpu, &job), WEFT_AGAIN);
+    bench.vendor->fake->capture(stream, false);
+    for (int times = 0; times < 20; times++)
+        assert_int_equal(weft_gpu_poll(bench.gpu, &job), WEFT_AGAIN);
+    assert_true(bench.vendor->fake->captured());
+    bench.vendor->fake->stream_stall(stream, false);
+    assert_int_equal(bench_poll(&job), WEFT_OK);
+    bench_check(&job, 0);
+    bench.vendor->fake->stream_give(stream);
+    bench_close();
+}
+
 /* The default stream cannot be used while a stream is captured that it orders itself against: later it can. */
 static void default_stream_waits_for_captures(void **state)
 {
@@ -384,6 +410,7 @@ int main(void)
         cmocka_unit_test(others_hold_it),
         cmocka_unit_test(captures_go_on),
         cmocka_unit_test(captured_streams_are_refused),
+        cmocka_unit_test(streams_are_captured_after_the_call),
         cmocka_unit_test(default_stream_waits_for_captures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
