@@ -368,7 +368,8 @@ typedef struct weft_options {
      * return WEFT_AGAIN meanwhile. 1: they report that the trainer is away, at each deadline. */
     uint32_t tells_away;
     /* number of the device on which the weights lie, and 1: what `device = current` means in the site, whichever thread
-     * opens the session; 0: the thread's current device, or the first one that the process works with */
+     * opens the session. A number that no device has is refused at open (WEFT_E_CONFIG). 0: the thread's current
+     * device, or the first one that the process works with */
     uint32_t device;
 } weft_options;
 

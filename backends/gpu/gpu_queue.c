@@ -171,7 +171,8 @@ static bool slabs_step(weft_gpu *gpu)
 
 /* ---- taking jobs */
 
-/* What a job may take later keeps it out of a slab with other jobs, and not out of an empty one. */
+/* A slab takes another job only if there is also room for all that its jobs may take later. An empty slab takes any
+ * job, because one job always has room for its lists. */
 static bool need_fits(const weft_gpu_slab *slab, const weft_gpu_need *need)
 {
     const uint64_t later = slab->count > 0 ? slab->promised.later + need->later : 0;

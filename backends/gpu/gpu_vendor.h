@@ -17,8 +17,10 @@ typedef struct weft_gpu_vendor {
     weft_gpu_library *library;
     int capability_major; /* numbers of a device's attributes */
     int capability_minor;
-    int stream_gone;  /* code for a stream that no longer exists */
-    bool marks_aside; /* who asks for an event whose stream is captured since breaks the capture */
+    int stream_gone; /* code for a stream that no longer exists */
+    /* Marks of a caller's stream stand on a stream of weft's own, because asking for an event would break a capture
+     * that began since on the stream on which the event was recorded. */
+    bool marks_aside;
     /* Finds the thread's current device; an error code if it has none. */
     int (*current)(const weft_gpu_calls *calls, int *number);
     /* Take and give the context of an open device: taken first, given back last. */

@@ -198,7 +198,7 @@ static uint32_t magnitude_base_choose(const weft_survey_kind *kind, const weft_k
     return best;
 }
 
-/* What the sample saw, of an update of `all` elements. */
+/* Counts of a sample, which is of an update of `all` elements. */
 typedef struct seen {
     uint64_t elements, changed, all;
 } seen;

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -24,6 +25,47 @@ void stand_in_parameters(const weft_layout *layout, weft_level level, weft_param
     classes->thresholds = level == WEFT_LEVEL_TIGHT ? CLASSES - 1 : 0;
     for (uint32_t c = 1; c <= classes->thresholds; c++)
         classes->threshold[c - 1] = 256 * c / CLASSES;
+}
+
+void stand_in_begin(world_vendor *vendor, void (*kernels)(uint32_t, uint32_t, uint64_t))
+{
+    world_load(vendor);
+    weft_fake_options fake = vendor->options;
+    fake.eager = fake.open_memory = true;
+    fake.stand_in = kernels;
+    fake.memory_bytes = UINT64_C(1) << 34;
+    vendor->fake->reset(&fake);
+    vendor->fake->choose(-1);
+}
+
+void stand_in_open(stand_in_model *m, const weft_backend *backend, weft_layout *layout, uint64_t shadow)
+{
+    static const weft_backend_options options = {0, "auto", 0, 0};
+    *m = (stand_in_model){.backend = backend, .layout = layout};
+    assert_int_equal(backend->open(&options, &m->device), WEFT_OK);
+    assert_int_equal(weft_binding_open_spaced(layout, (void *)(uintptr_t)shadow, &m->shadow), WEFT_OK);
+    m->delta = calloc(layout->part_count, sizeof *m->delta);
+    assert_non_null(m->delta);
+}
+
+void stand_in_close(stand_in_model *m)
+{
+    free(m->delta);
+    weft_binding_close(&m->shadow);
+    weft_binding_close(&m->now);
+    m->backend->close(m->device);
+    weft_layout_free(m->layout);
+}
+
+weft_encode_pass stand_in_pass(stand_in_model *m, weft_level level, weft_frame_emit emit, void *user)
+{
+    return (weft_encode_pass){.now = &m->now,
+                              .shadow = &m->shadow,
+                              .parameters = &m->parameters,
+                              .levels = 1u << level,
+                              .delta = m->delta,
+                              .emit = emit,
+                              .user = user};
 }
 
 static void *at(uint64_t address)
@@ -51,7 +93,7 @@ static weft_k_fast_counts fast_counts(void)
     return counts;
 }
 
-/* What the next rows of fast_frame are placed in, as fast_lists does it: there must be memory for all jobs, because a
+/* Memory for the next rows of fast_frame, laid out as fast_lists does it. There must be memory for all jobs, because a
  * device would need another pass. */
 static const weft_k_fast_lists *lists;
 

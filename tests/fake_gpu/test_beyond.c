@@ -87,47 +87,29 @@ static void rows_check(uint32_t kernel, uint32_t blocks, uint64_t rows)
 }
 
 typedef struct model {
-    const weft_backend *backend;
-    weft_backend_state *device;
-    weft_layout *layout;
-    weft_binding now, shadow;
-    uint64_t *delta;
+    stand_in_model on;
     uint8_t *frames;
     uint64_t bytes;
-    weft_parameters parameters;
 } model;
 
-static void model_open(model *m, world_vendor *vendor, const weft_backend *backend)
+static void model_open(model *m)
 {
     static const uint64_t shape = ELEMENTS;
-    static const weft_backend_options options = {0, "auto", 0, 0};
-    *m = (model){.backend = backend};
-    world_load(vendor);
-    weft_fake_options fake = vendor->options;
-    fake.eager = fake.open_memory = true;
-    fake.stand_in = rows_check;
-    vendor->fake->reset(&fake);
-    assert_int_equal(weft_layout_create(&(weft_tensor){"experts", WEFT_BF16, 1, &shape}, 1, &m->layout), WEFT_OK);
-    assert_int_equal(backend->open(&options, &m->device), WEFT_OK);
+    weft_layout *layout;
+    *m = (model){.frames = malloc(ROOM)};
+    assert_non_null(m->frames);
+    stand_in_begin(&world[WORLD_CUDA], rows_check);
+    assert_int_equal(weft_layout_create(&(weft_tensor){"experts", WEFT_BF16, 1, &shape}, 1, &layout), WEFT_OK);
+    stand_in_open(&m->on, &weft_backend_cuda, layout, SHADOW);
     const weft_block masters = {
-        .slice = weft_slice_whole(m->layout, 0), .data = (void *)(uintptr_t)MASTERS, .memory = WEFT_F32};
-    assert_int_equal(weft_binding_open_blocks(m->layout, &masters, 1, &m->now), WEFT_OK);
-    assert_int_equal(weft_binding_open_spaced(m->layout, (void *)(uintptr_t)SHADOW, &m->shadow), WEFT_OK);
-    m->delta = calloc(m->layout->part_count, sizeof *m->delta);
-    m->frames = malloc(ROOM);
-    assert_true(m->delta && m->frames);
-    memset(&seen, 0, sizeof seen);
-    beyond = 0;
+        .slice = weft_slice_whole(layout, 0), .data = (void *)(uintptr_t)MASTERS, .memory = WEFT_F32};
+    assert_int_equal(weft_binding_open_blocks(layout, &masters, 1, &m->on.now), WEFT_OK);
 }
 
 static void model_close(model *m)
 {
     free(m->frames);
-    free(m->delta);
-    weft_binding_close(&m->shadow);
-    weft_binding_close(&m->now);
-    m->backend->close(m->device);
-    weft_layout_free(m->layout);
+    stand_in_close(&m->on);
 }
 
 /* Keeps the last frames. */
@@ -146,14 +128,8 @@ static void encode(model *m, weft_level level)
 {
     static const weft_backend_options options = {0, "auto", 0, 0};
     weft_encoder encoder;
-    weft_encode_pass pass = {.now = &m->now,
-                             .shadow = &m->shadow,
-                             .parameters = &m->parameters,
-                             .levels = 1u << level,
-                             .delta = m->delta,
-                             .emit = frame_keep,
-                             .user = m};
-    assert_int_equal(weft_encoder_open(&encoder, m->backend, &options, m->device, m->layout, 1), WEFT_OK);
+    weft_encode_pass pass = stand_in_pass(&m->on, level, frame_keep, m);
+    assert_int_equal(weft_encoder_open(&encoder, m->on.backend, &options, m->on.device, m->on.layout, 1), WEFT_OK);
     assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
     weft_encoder_close(&encoder);
 }
@@ -170,42 +146,43 @@ static void frame_fill(void *user, uint64_t number, weft_job *job)
     weft_frame frame;
     const uint64_t bytes = weft_frame_measure(all->m->frames + all->used, all->m->bytes - all->used);
     (void)number;
-    assert_int_equal(weft_frame_admit(all->m->layout, all->m->frames + all->used, bytes, &frame), WEFT_OK);
+    assert_int_equal(weft_frame_admit(all->m->on.layout, all->m->frames + all->used, bytes, &frame), WEFT_OK);
     all->used += bytes;
     weft_changes *changes = weft_staging_take(&all->staging, frame.header.unit, frame.header.changed, 2);
     assert_non_null(changes);
-    job->decode = (weft_decode_job){.frame = frame,
-                                    .base = weft_binding_span(&all->m->shadow, frame.header.unit, frame.header.units),
-                                    .parameters = &all->m->parameters,
-                                    .changes = changes,
-                                    .tensor_delta = all->m->delta};
+    job->decode =
+        (weft_decode_job){.frame = frame,
+                          .base = weft_binding_span(&all->m->on.shadow, frame.header.unit, frame.header.units),
+                          .parameters = &all->m->on.parameters,
+                          .changes = changes,
+                          .tensor_delta = all->m->on.delta};
 }
 
 static void list_fill(void *user, uint64_t list, weft_job *job)
 {
     moved *all = user;
     weft_changes *changes = weft_staging_at(&all->staging, list);
-    job->apply = (weft_apply_job){.target = weft_binding_span(&all->m->shadow, changes->unit, changes->units),
+    job->apply = (weft_apply_job){.target = weft_binding_span(&all->m->on.shadow, changes->unit, changes->units),
                                   .changes = changes};
 }
 
 static void digest_fill(void *user, uint64_t unit, weft_job *job)
 {
     const model *m = user;
-    job->digest = (weft_digest_job){.view = weft_binding_view(&m->shadow, unit), .tensor_delta = m->delta};
+    job->digest = (weft_digest_job){.view = weft_binding_view(&m->on.shadow, unit), .tensor_delta = m->on.delta};
 }
 
 static void load_fill(void *user, uint64_t unit, weft_job *job)
 {
     const model *m = user;
-    job->load = (weft_load_job){.view = weft_binding_view(&m->shadow, unit), .bytes = m->frames};
+    job->load = (weft_load_job){.view = weft_binding_view(&m->on.shadow, unit), .bytes = m->frames};
 }
 
 static void run(model *m, weft_job_kind kind, void (*fill)(void *, uint64_t, weft_job *), void *user, uint64_t count)
 {
     weft_pipeline window;
     const weft_chore chore = {kind, fill, NULL, user};
-    assert_int_equal(weft_pipeline_open(&window, m->backend, m->device), WEFT_OK);
+    assert_int_equal(weft_pipeline_open(&window, m->on.backend, m->on.device), WEFT_OK);
     assert_int_equal(weft_pipeline_run(&window, &chore, 0, count), WEFT_OK);
     weft_pipeline_close(&window);
 }
@@ -218,8 +195,8 @@ static void decode_and_apply(model *m)
     for (uint64_t used = 0; used < m->bytes; frames++)
         used += weft_frame_measure(m->frames + used, m->bytes - used);
     assert_true(frames > 10);
-    assert_int_equal(weft_staging_open(&all.staging, m->backend, m->device, frames * weft_staging_need(1 << 16, 2),
-                                       frames, "of the frames"),
+    assert_int_equal(weft_staging_open(&all.staging, m->on.backend, m->on.device,
+                                       frames * weft_staging_need(1 << 16, 2), frames, "of the frames"),
                      WEFT_OK);
     run(m, WEFT_JOB_DECODE, frame_fill, &all, frames);
     run(m, WEFT_JOB_APPLY, list_fill, &all, frames);
@@ -230,11 +207,11 @@ static void rows_have_all_bits(void **state)
 {
     model m;
     (void)state;
-    model_open(&m, &world[WORLD_CUDA], &weft_backend_cuda);
+    model_open(&m);
     for (weft_level level = WEFT_LEVEL_FAST; level <= WEFT_LEVEL_TIGHT; level++) {
         memset(&seen, 0, sizeof seen);
         beyond = m.bytes = 0;
-        stand_in_parameters(m.layout, level, &m.parameters);
+        stand_in_parameters(m.on.layout, level, &m.on.parameters);
         encode(&m, level);
         assert_int_equal(seen.diff, ELEMENTS);
         assert_true(beyond > ELEMENTS - (UINT64_C(1) << 32));
@@ -243,9 +220,9 @@ static void rows_have_all_bits(void **state)
         assert_true(seen.base > before && seen.moved > 0);
         assert_true(level == WEFT_LEVEL_FAST || before == ELEMENTS);
     }
-    run(&m, WEFT_JOB_DIGEST, digest_fill, &m, m.layout->unit_count);
+    run(&m, WEFT_JOB_DIGEST, digest_fill, &m, m.on.layout->unit_count);
     assert_int_equal(seen.digested, ELEMENTS);
-    run(&m, WEFT_JOB_LOAD, load_fill, &m, m.layout->unit_count);
+    run(&m, WEFT_JOB_LOAD, load_fill, &m, m.on.layout->unit_count);
     assert_int_equal(seen.loaded, ELEMENTS);
     model_close(&m);
 }

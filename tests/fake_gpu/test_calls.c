@@ -77,17 +77,12 @@ static void count_check(const world_vendor *vendor, const char *what, count sinc
 
 typedef struct model {
     world_vendor *vendor;
-    const weft_backend *backend;
-    weft_backend_state *device;
-    weft_layout *layout;
-    weft_binding now, shadow;
-    uint64_t *delta;
+    stand_in_model on;
     uint8_t *frames; /* those of all runs, in a row */
     uint64_t frames_bytes, frames_room;
     uint8_t *bucket;
     bool copies; /* frames are copied as into a journal */
     weft_level level;
-    weft_parameters parameters;
 } model;
 
 static weft_layout *layout_make(uint64_t gibs)
@@ -104,41 +99,22 @@ static weft_layout *layout_make(uint64_t gibs)
     return layout;
 }
 
-static void driver_begin(world_vendor *vendor)
-{
-    world_load(vendor);
-    weft_fake_options fake = vendor->options;
-    fake.eager = fake.open_memory = true;
-    fake.stand_in = stand_in;
-    fake.memory_bytes = 16 * GIB;
-    vendor->fake->reset(&fake);
-    vendor->fake->choose(-1);
-}
-
 static void model_open(model *m, world_vendor *vendor, const weft_backend *backend)
 {
-    const weft_backend_options options = {0, "auto", 0, 0};
-    *m = (model){.vendor = vendor, .backend = backend, .frames_room = UINT64_C(256) << 20};
-    driver_begin(vendor);
-    m->layout = layout_make(MODEL_GIBS);
-    assert_int_equal(backend->open(&options, &m->device), WEFT_OK);
-    assert_int_equal(weft_binding_open_spaced(m->layout, (void *)(uintptr_t)GIB, &m->now), WEFT_OK);
-    assert_int_equal(weft_binding_open_spaced(m->layout, (void *)(uintptr_t)(32 * GIB), &m->shadow), WEFT_OK);
-    m->delta = calloc(m->layout->part_count, sizeof *m->delta);
+    *m = (model){.vendor = vendor, .frames_room = UINT64_C(256) << 20};
+    stand_in_begin(vendor, stand_in);
+    stand_in_open(&m->on, backend, layout_make(MODEL_GIBS), 32 * GIB);
+    assert_int_equal(weft_binding_open_spaced(m->on.layout, (void *)(uintptr_t)GIB, &m->on.now), WEFT_OK);
     m->frames = malloc(m->frames_room);
     m->bucket = malloc(BUCKET_BYTES);
-    assert_true(m->delta && m->frames && m->bucket);
+    assert_true(m->frames && m->bucket);
 }
 
 static void model_close(model *m)
 {
     free(m->bucket);
     free(m->frames);
-    free(m->delta);
-    weft_binding_close(&m->shadow);
-    weft_binding_close(&m->now);
-    m->backend->close(m->device);
-    weft_layout_free(m->layout);
+    stand_in_close(&m->on);
 }
 
 /* ---- encode */
@@ -158,21 +134,15 @@ static void encode_count(model *m, const char *what)
 {
     const weft_backend_options options = {0, "auto", 0, 0};
     weft_encoder encoder;
-    weft_encode_pass pass = {.now = &m->now,
-                             .shadow = &m->shadow,
-                             .parameters = &m->parameters,
-                             .levels = 1u << m->level,
-                             .delta = m->delta,
-                             .emit = frame_keep,
-                             .user = m};
-    assert_int_equal(weft_encoder_open(&encoder, m->backend, &options, m->device, m->layout, 1), WEFT_OK);
+    weft_encode_pass pass = stand_in_pass(&m->on, m->level, frame_keep, m);
+    assert_int_equal(weft_encoder_open(&encoder, m->on.backend, &options, m->on.device, m->on.layout, 1), WEFT_OK);
     encoder.density = (double)(UNIT_CHANGED) / UNIT_ELEMENTS;
     for (int times = 0; times < 3; times++) { /* the first pass touches memory for the first time */
         const count since = count_now(m->vendor);
         m->frames_bytes = 0;
         m->copies = times != 1;
         assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
-        assert_int_equal(pass.changed, each.changed * (m->layout->unit_count / each.units));
+        assert_int_equal(pass.changed, each.changed * (m->on.layout->unit_count / each.units));
         if (times > 0)
             count_check(m->vendor, what, since, m->copies ? ", copied into a journal" : "", MODEL_GIBS);
     }
@@ -201,17 +171,17 @@ static void bucket_decode(model *m, weft_pipeline *window, weft_staging *staging
     for (uint64_t done = 0, bytes; done < end; done += bytes) {
         weft_frame frame;
         bytes = weft_frame_measure(m->bucket + done, end - done);
-        assert_int_equal(weft_frame_admit(m->layout, m->bucket + done, bytes, &frame), WEFT_OK);
+        assert_int_equal(weft_frame_admit(m->on.layout, m->bucket + done, bytes, &frame), WEFT_OK);
         weft_changes *changes = weft_staging_take(staging, frame.header.unit, frame.header.changed, 2);
         assert_non_null(changes);
         if (!weft_pipeline_next(window))
             assert_int_equal(weft_pipeline_end(window)->status, WEFT_OK);
         weft_pipeline_next(window)->decode =
             (weft_decode_job){.frame = frame,
-                              .base = weft_binding_span(&m->shadow, frame.header.unit, frame.header.units),
-                              .parameters = &m->parameters,
+                              .base = weft_binding_span(&m->on.shadow, frame.header.unit, frame.header.units),
+                              .parameters = &m->on.parameters,
                               .changes = changes,
-                              .tensor_delta = m->delta};
+                              .tensor_delta = m->on.delta};
         weft_pipeline_begin(window, WEFT_JOB_DECODE);
     }
     for (const weft_job *job; (job = weft_pipeline_end(window));) {
@@ -230,7 +200,7 @@ static void list_fill(void *user, uint64_t list, weft_apply_job *job)
 {
     const applied *all = user;
     weft_changes *changes = weft_staging_at(all->staging, list);
-    *job = (weft_apply_job){.target = weft_binding_span(&all->m->shadow, changes->unit, changes->units),
+    *job = (weft_apply_job){.target = weft_binding_span(&all->m->on.shadow, changes->unit, changes->units),
                             .changes = changes,
                             .stream = NULL};
 }
@@ -245,9 +215,9 @@ static void queue_run(applied *all)
 {
     const model *m = all->m;
     weft_queued_commit commit = {.count = all->staging->count, .fill = list_fill, .user = all};
-    weft_status status = m->backend->queue(m->device, &commit);
+    weft_status status = m->on.backend->queue(m->on.device, &commit);
     assert_int_equal(status, WEFT_OK);
-    while ((status = m->backend->queued(m->device, &commit)) == WEFT_AGAIN)
+    while ((status = m->on.backend->queued(m->on.device, &commit)) == WEFT_AGAIN)
         ;
     assert_int_equal(status, WEFT_OK);
     assert_true(commit.written);
@@ -257,15 +227,16 @@ static void apply_count(model *m, const char *decode, const char *apply_too)
 {
     weft_pipeline window;
     weft_staging staging;
-    const uint64_t frames = m->layout->unit_count / each.units, bytes = frames * weft_staging_need(each.changed, 2);
-    assert_int_equal(weft_pipeline_open(&window, m->backend, m->device), WEFT_OK);
-    assert_int_equal(weft_staging_open(&staging, m->backend, m->device, bytes + 64, frames, "of the model"), WEFT_OK);
+    const uint64_t frames = m->on.layout->unit_count / each.units, bytes = frames * weft_staging_need(each.changed, 2);
+    assert_int_equal(weft_pipeline_open(&window, m->on.backend, m->on.device), WEFT_OK);
+    assert_int_equal(weft_staging_open(&staging, m->on.backend, m->on.device, bytes + 64, frames, "of the model"),
+                     WEFT_OK);
     for (int times = 0; times < 2; times++) {
         count since = count_now(m->vendor);
         weft_staging_clear(&staging);
         for (uint64_t used = 0; used < m->frames_bytes;)
             bucket_decode(m, &window, &staging, &used);
-        assert_int_equal(staging.count, m->layout->unit_count / each.units);
+        assert_int_equal(staging.count, m->on.layout->unit_count / each.units);
         if (times > 0)
             count_check(m->vendor, decode, since, "", MODEL_GIBS);
         since = count_now(m->vendor);
@@ -291,7 +262,7 @@ static void publish_count(world_vendor *vendor)
     static weft_piece pieces[TENSORS];
     const uint64_t bytes = SHADOWED_GIBS * GIB / TENSORS;
     char text[256], listen[64];
-    driver_begin(vendor);
+    stand_in_begin(vendor, stand_in);
     snprintf(
         text, sizeof text,
         "[trainer]\nlisten = 127.0.0.1:0\nbackend = %s\nshadow = device\njournal = 160MiB\n[peers]\nlevel = fast\n",
@@ -325,11 +296,11 @@ static void calls_are_counted(void **state)
         model m;
         model_open(&m, &world[v], backends[v]);
         m.level = WEFT_LEVEL_FAST;
-        stand_in_parameters(m.layout, m.level, &m.parameters);
+        stand_in_parameters(m.on.layout, m.level, &m.on.parameters);
         encode_count(&m, "encode-fast");
         apply_count(&m, "decode-fast", "apply");
         m.level = WEFT_LEVEL_TIGHT;
-        stand_in_parameters(m.layout, m.level, &m.parameters);
+        stand_in_parameters(m.on.layout, m.level, &m.on.parameters);
         encode_count(&m, "encode-tight");
         apply_count(&m, "decode-tight", NULL);
         model_close(&m);

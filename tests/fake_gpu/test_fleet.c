@@ -178,6 +178,37 @@ static void pointer_elsewhere(void **state)
     far_fleet_close(f);
 }
 
+/* No device is current, and the site names none: weights on device 1 are bound if the program says so. */
+static void the_program_names_the_device(void **state)
+{
+    static const char *const overrides[] = {"trainer.backend=cuda", "peers.backend=hip", NULL};
+    static const uint64_t shape = 1000;
+    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
+    weft_site *site = fleet_site(f, NULL);
+    weft_layout *layout;
+    (void)state;
+    assert_int_equal(weft_layout_create(&(weft_tensor){"w", WEFT_U8, 1, &shape}, 1, &layout), WEFT_OK);
+    for (int v = 0; v < WORLD_VENDORS; v++) {
+        const weft_fake_control *fake = world[v].fake;
+        const uint64_t there = fake->take(1, shape);
+        fake->choose(-1);
+        for (uint32_t named = 0; named < 2; named++) {
+            const weft_options options = {.size = sizeof options, .device = named ? 2 : 0};
+            weft_session *session;
+            assert_int_equal(v == WORLD_CUDA ? weft_trainer_open(site, layout, &options, &session)
+                                             : weft_rollout_open(site, "a", layout, &options, &session),
+                             WEFT_OK);
+            const weft_piece piece = {0, 0, shape, (void *)(uintptr_t)there};
+            assert_int_equal(weft_bind(session, &piece, 1, NULL, 0, 0) == WEFT_OK, named);
+            weft_close(session);
+        }
+        fake->give(there);
+    }
+    weft_layout_free(layout);
+    weft_site_free(site);
+    far_fleet_close(f);
+}
+
 /* More pieces than a batch has room for are refused at bind. */
 static void pieces_too_many(void **state)
 {
@@ -261,11 +292,17 @@ static void trainer_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_to_hip),          cmocka_unit_test(cuda_to_host),
-        cmocka_unit_test(cuda_to_hip),          cmocka_unit_test(rollout_faults),
-        cmocka_unit_test(trainer_faults),       cmocka_unit_test(pointer_elsewhere),
-        cmocka_unit_test(pieces_too_many),      cmocka_unit_test(shadow_on_device),
-        cmocka_unit_test(shadow_where_it_fits), cmocka_unit_test(frames_are_taken_back),
+        cmocka_unit_test(host_to_hip),
+        cmocka_unit_test(cuda_to_host),
+        cmocka_unit_test(cuda_to_hip),
+        cmocka_unit_test(rollout_faults),
+        cmocka_unit_test(trainer_faults),
+        cmocka_unit_test(pointer_elsewhere),
+        cmocka_unit_test(the_program_names_the_device),
+        cmocka_unit_test(pieces_too_many),
+        cmocka_unit_test(shadow_on_device),
+        cmocka_unit_test(shadow_where_it_fits),
+        cmocka_unit_test(frames_are_taken_back),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

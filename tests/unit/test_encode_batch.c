@@ -50,6 +50,23 @@ static void world_close(world *w)
     free(w->target);
 }
 
+/* One pass; `found` gets the digests' moves, and `made` the frames. */
+static void batch_encode(weft_encoder *encoder, const world *w, const weft_parameters *parameters, uint64_t *found,
+                         encode_result *made)
+{
+    *made = (encode_result){0};
+    memset(found, 0, w->layout->part_count * sizeof *found);
+    weft_encode_pass pass = {.now = &w->now,
+                             .shadow = &w->shadow,
+                             .parameters = parameters,
+                             .levels = LEVELS,
+                             .delta = found,
+                             .emit = pass_emit,
+                             .user = made};
+    assert_int_equal(weft_encoder_run(encoder, &pass), WEFT_OK);
+    made->changed = pass.changed;
+}
+
 static void frames_have_room(void **state)
 {
     (void)state;
@@ -68,18 +85,8 @@ static void frames_have_room(void **state)
     several.encode = pass_encode;
     assert_int_equal(weft_encoder_open(&encoder, &several, &options, NULL, w.layout, 1), WEFT_OK);
     for (int times = 0; times < 2; times++) { /* the second pass begins with the places of the first one's end */
-        memset(&batch, 0, sizeof batch);
-        memset(found, 0, words * sizeof *found);
-        weft_encode_pass pass = {.now = &w.now,
-                                 .shadow = &w.shadow,
-                                 .parameters = &none,
-                                 .levels = LEVELS,
-                                 .delta = found,
-                                 .emit = pass_emit,
-                                 .user = &batch};
         const uint64_t before = atomic_load(&pass_jobs);
-        assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
-        batch.changed = pass.changed;
+        batch_encode(&encoder, &w, &none, found, &batch);
         results_equal(&alone, &batch);
         assert_memory_equal(wanted, found, words * sizeof *found);
         /* Some runs were made again, and no more than two windows of them. */
@@ -160,22 +167,13 @@ static void runs_that_part_are_done_together(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_backend several = weft_backend_host;
         weft_encoder encoder;
-        encode_result batch = {0};
+        encode_result batch;
         several.depth = rows[i].depth;
         several.encode = queue_encode;
         several.poll = queue_poll;
         queued.waits = 0;
-        memset(found, 0, words * sizeof *found);
         assert_int_equal(weft_encoder_open(&encoder, &several, &options, NULL, w.layout, 1), WEFT_OK);
-        weft_encode_pass pass = {.now = &w.now,
-                                 .shadow = &w.shadow,
-                                 .parameters = &parameters,
-                                 .levels = LEVELS,
-                                 .delta = found,
-                                 .emit = pass_emit,
-                                 .user = &batch};
-        assert_int_equal(weft_encoder_run(&encoder, &pass), WEFT_OK);
-        batch.changed = pass.changed;
+        batch_encode(&encoder, &w, &parameters, found, &batch);
         results_equal(&alone, &batch);
         assert_memory_equal(wanted, found, words * sizeof *found);
         if (queued.waits > rows[i].waits)

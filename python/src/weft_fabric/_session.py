@@ -98,7 +98,8 @@ class Session:
         self._carrier = Carrier()
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
-        self._handle = SessionHandle(self._open(open_, _options(self._on_line, slices, sources, {"device": _device_of(named), **values})), what)
+        options = _options(self._on_line, slices, sources, {"device": _device_of(named), **values})
+        self._handle = SessionHandle(self._open(open_, options), what)
 
     def _open(self, open_: Callable[[Any, Any, Any, Any], int], given: tuple[Any, list[Any]]) -> Any:
         out = ffi.new("weft_session **")
