@@ -104,17 +104,19 @@ struct weft_gpu_slab {
     weft_gpu_room plain;
     void *jobs[WEFT_GPU_JOBS]; /* each begins with its ticket */
     uint32_t count;
-    uint32_t lent; /* jobs whose frames are lent */
-    uint32_t step; /* the kind's own; 0 at begin */
-    void *plan;    /* the kind's own; NULL at begin */
-    void *boxed;   /* of gpu_boxes.c; NULL: no job has strided runs */
+    uint32_t lent;    /* jobs whose frames are lent */
+    uint32_t follows; /* jobs that were given back for the shadow to follow */
+    uint32_t step;    /* the kind's own; 0 at begin */
+    void *plan;       /* the kind's own; NULL at begin */
+    void *boxed;      /* of gpu_boxes.c; NULL: no job has strided runs */
     /* The fields below are the queue's. */
     weft_status status[WEFT_GPU_JOBS];
     char trouble[256]; /* error text of the first job that failed */
     weft_gpu_stage stage;
     pthread_t owner;
     weft_gpu_need promised;
-    bool ordered; /* the jobs come after the work on `caller` */
+    weft_gpu_need last; /* what the last job added */
+    bool ordered;       /* the jobs come after the work on `caller` */
     void *caller;
     void *fence; /* mark on the caller's stream */
     bool fenced; /* `fence` was set */
@@ -155,6 +157,8 @@ struct weft_gpu {
 /* The kinds of job. */
 extern const weft_gpu_kind weft_gpu_encode, weft_gpu_survey, weft_gpu_digest;
 extern const weft_gpu_kind weft_gpu_decode, weft_gpu_apply, weft_gpu_undo, weft_gpu_load, weft_gpu_store;
+/* A batch of encode jobs goes on as this kind, without jobs, once all are given back (gpu_follow.c). */
+extern const weft_gpu_kind weft_gpu_follow;
 
 /* For kinds: take the next `bytes` of a slab's room, aligned to WEFT_GPU_ALIGN. There is always room, because the job's
  * need covered it (NULL and 0 otherwise). */
@@ -227,9 +231,15 @@ weft_status weft_gpu_result_of(weft_gpu *gpu, const weft_ticket *ticket);
 
 /* Gives back what a job was lent. */
 void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job);
-/* gpu_encode_frames.c: ends the loan to job `place` of a slab; and puts all that the slab has lent into the sinks. */
-void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place);
+/* gpu_encode_frames.c: ends the loan to job `place` of a slab, whose shadow is to follow or not; and puts all that the
+ * slab has lent into the sinks. */
+void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place, bool follow);
 void weft_gpu_lent_settle(weft_gpu_slab *slab);
+/* gpu_queue.c: frees a slab that has nothing lent any more, after `follow` if some of its jobs want it. */
+void weft_gpu_slab_follow(weft_gpu *gpu, weft_gpu_slab *slab);
+/* The slots of the same names. */
+bool weft_gpu_ready(weft_gpu *gpu);
+weft_status weft_gpu_followed(weft_gpu *gpu);
 
 /* Waits until no work is left on a slab's stream, or the device is lost. */
 void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab);

@@ -94,6 +94,16 @@ static void slot_give(weft_backend_state *state, weft_encode_job *job)
     weft_gpu_give(gpu_of(state), job);
 }
 
+static bool slot_ready(weft_backend_state *state)
+{
+    return weft_gpu_ready(gpu_of(state));
+}
+
+static weft_status slot_followed(weft_backend_state *state)
+{
+    return weft_gpu_followed(gpu_of(state));
+}
+
 /* ---- jobs on frames in host memory, which the host does */
 
 static weft_status slot_merge(weft_backend_state *state, weft_merge_job *job)
@@ -120,7 +130,8 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
     .device_bytes = WEFT_GPU_SLABS * WEFT_GPU_DEVICE_BYTES, .memory_left = slot_memory_left, .kernels = slot_kernels,  \
     .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs, .check = slot_check,          \
     .rest = slot_rest, .queue = slot_queue, .queued = slot_queued, KINDS(SLOT).merge = slot_merge,                     \
-    .drain = slot_drain, .invert = slot_invert, .poll = slot_poll, .give = slot_give
+    .drain = slot_drain, .invert = slot_invert, .poll = slot_poll, .give = slot_give, .ready = slot_ready,             \
+    .followed = slot_followed
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

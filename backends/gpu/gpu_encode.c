@@ -127,6 +127,7 @@ static void encoding_begin(weft_gpu_slab *slab, weft_gpu_encoding *encoding, wef
         encoding->tight = weft_gpu_take_plain(slab, sizeof *encoding->tight);
     memset(job->frame_bytes, 0, sizeof job->frame_bytes);
     memset(job->lent, 0, sizeof job->lent);
+    job->follows = false;
     job->alone = 0;
 }
 

@@ -86,6 +86,7 @@ typedef struct weft_gpu_encoding {
     uint64_t ranks;   /* ranks of the exceptions, for level fast */
     const weft_k_fast_counts *fast_counts;
     bool lent;                               /* the job has frames that are lent */
+    bool follows;                            /* the shadow is to follow */
     weft_gpu_frame frames[WEFT_LEVEL_COUNT]; /* last, because only rounds set and read them */
 } weft_gpu_encoding;
 
@@ -105,6 +106,7 @@ typedef struct weft_gpu_chain {
     uint32_t tiles;
     uint32_t pending; /* jobs that have changes and no frame yet */
     bool ended;       /* a pass of launches came to its end */
+    bool follows;     /* one pass made all frames, so the shadow can follow from the lists */
 } weft_gpu_chain;
 
 typedef struct weft_gpu_batch {

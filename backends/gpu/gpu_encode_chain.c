@@ -5,7 +5,8 @@
  *   gather       the changes
  *   fast_frame   counts, parameters, planes
  *
- * The host puts the headers in front. If jobs lacked memory, the launches after scan are repeated for those. A payload
+ * The host puts the headers in front. Once a caller has all frames of a batch that took one pass, the shadow can follow
+ * from the lists (gpu_follow.c). If jobs lacked memory, the launches after scan are repeated for those. A payload
  * that is not worth a frame is refused, and its job goes by rounds (gpu_encode_round.c). */
 #include <stddef.h>
 #include <string.h>
@@ -155,6 +156,7 @@ static void frame_end(weft_gpu_batch *batch, weft_gpu_encoding *encoding, uint32
                                   .copy = payload_of(&batch->chain, place)};
     weft_gpu_digests_end(encoding);
     weft_gpu_frame_end(batch->slab, encoding, WEFT_LEVEL_FAST, &frame, lend);
+    encoding->job->follows = encoding->lent && batch->chain.follows;
     encoding->changed = 0;
 }
 
@@ -185,7 +187,7 @@ static bool made_fits(const weft_gpu_chain *chain, const weft_encode_job *job, c
 weft_status weft_gpu_chain_end(weft_gpu_batch *batch, double each)
 {
     weft_gpu_chain *chain = &batch->chain;
-    uint32_t wanted = 0, refused = 0, made = 0;
+    uint32_t wanted = 0, refused = 0, made = 0, still = 0;
     const weft_status status = chain->ended ? WEFT_OK : weft_gpu_totals_check(batch);
     if (status != WEFT_OK)
         return status;
@@ -195,10 +197,12 @@ weft_status weft_gpu_chain_end(weft_gpu_batch *batch, double each)
         wanted += weft_gpu_coded(batch, i) > 0;
         made += chain->made[i].bytes > 0;
         refused += chain->made[i].place > 0 && chain->made[i].bytes == 0;
+        still += chain->made[i].still;
     }
     const uint32_t pending = wanted - made, before = chain->ended ? chain->pending : wanted;
     const bool again = pending > refused && pending < before;
     chain->pending = pending;
+    chain->follows = !chain->ended && pending == 0 && still == 0;
     frames_end(batch, each, pending == 0);
     chain->ended = true;
     if (again || pending == 0)

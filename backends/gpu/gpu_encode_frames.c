@@ -239,10 +239,12 @@ void weft_gpu_round_end(weft_gpu_batch *batch)
     }
 }
 
-void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place)
+void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place, bool follow)
 {
     weft_gpu_batch *batch = slab->plan;
     batch->encodings[place].lent = false;
+    batch->encodings[place].follows = follow;
+    slab->follows += follow;
     slab->lent--;
 }
 
@@ -256,6 +258,7 @@ void weft_gpu_lent_settle(weft_gpu_slab *slab)
             if (job->lent[level])
                 frame_put(job->lent[level], job->frame_bytes[level], &job->sinks[level], &job->frame_bytes[level]);
             job->lent[level] = NULL;
+            job->follows = false;
         }
     }
     slab->lent = 0;

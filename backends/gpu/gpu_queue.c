@@ -18,7 +18,8 @@ static void jobs_fail(weft_gpu_slab *slab, weft_status status)
 /* Work on the stream may still write to the jobs' memory, so it must end first. */
 static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
-    weft_gpu_noted(gpu, status);
+    /* Nobody knows the bits of a shadow that did not follow, and no job is there to fail. */
+    weft_gpu_noted(gpu, slab->kind == &weft_gpu_follow ? WEFT_E_DEVICE : status);
     jobs_fail(slab, status);
     if (slab->stage == WEFT_GPU_RUNNING && !atomic_load(&gpu->hung))
         weft_gpu_quiet(gpu, slab);
@@ -169,6 +170,51 @@ static bool slabs_step(weft_gpu *gpu)
     return moved;
 }
 
+/* ---- the shadow follows */
+
+void weft_gpu_slab_follow(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    if (slab->follows == 0) {
+        weft_gpu_slab_stage(gpu, slab, WEFT_GPU_FREE);
+        return;
+    }
+    slab->kind = &weft_gpu_follow;
+    slab->count = slab->follows = 0; /* because the jobs have their results, and are the caller's again */
+    gpu->driver->hold(gpu->device);
+    weft_gpu_slab_stage(gpu, slab, WEFT_GPU_RUNNING);
+    slab_settle(gpu, slab, atomic_load(&gpu->lost) ? weft_gpu_lost_fail(gpu) : slab->kind->begin(gpu, slab));
+    gpu->driver->release(gpu->device);
+}
+
+static weft_gpu_slab *slab_follows(weft_gpu *gpu, uint32_t *index)
+{
+    weft_gpu_slab *slab = weft_gpu_slab_under_way(gpu, index);
+    while (slab && slab->kind != &weft_gpu_follow)
+        slab = weft_gpu_slab_under_way(gpu, index);
+    return slab;
+}
+
+/* Takes a step of each slab of the thread that follows. True if there is such a slab. */
+static bool follows_step(weft_gpu *gpu)
+{
+    uint32_t index = 0;
+    weft_gpu_slab *slab = slab_follows(gpu, &index);
+    if (!slab)
+        return false;
+    gpu->driver->hold(gpu->device);
+    for (; slab; slab = slab_follows(gpu, &index))
+        slab_step(gpu, slab);
+    gpu->driver->release(gpu->device);
+    return true;
+}
+
+weft_status weft_gpu_followed(weft_gpu *gpu)
+{
+    for (uint64_t asked_ns = weft_gpu_now_ns(); follows_step(gpu); asked_ns = weft_gpu_now_ns())
+        weft_gpu_wait_after(asked_ns);
+    return atomic_load(&gpu->lost) ? weft_gpu_lost_fail(gpu) : WEFT_OK;
+}
+
 /* ---- taking jobs */
 
 /* A slab takes another job only if there is also room for all that its jobs may take later. An empty slab takes any
@@ -207,7 +253,7 @@ weft_status weft_gpu_slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
 
 void weft_gpu_slab_begin(weft_gpu_slab *slab)
 {
-    slab->count = slab->lent = 0;
+    slab->count = slab->lent = slab->follows = 0;
     slab->step = 0;
     slab->plan = slab->boxed = NULL;
     slab->trouble[0] = '\0';
@@ -251,6 +297,7 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, void *job,
         return status;
     if (need_fits(*slab, &need)) {
         need_add(&(*slab)->promised, &need);
+        (*slab)->last = need;
         return WEFT_OK;
     }
     weft_gpu_slab_stage(gpu, *slab, WEFT_GPU_FREE);
@@ -260,6 +307,20 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, void *job,
                      gpu->driver->name, kind->name, (double)need.device / 1e6, (double)need.pinned / 1e6,
                      (double)need.plain / 1e6, (double)(*slab)->device.bytes / 1e6, (double)(*slab)->pinned.bytes / 1e6,
                      (double)(*slab)->plain.bytes / 1e6);
+}
+
+/* A slab that is full goes, as the next job would have it. */
+bool weft_gpu_ready(weft_gpu *gpu)
+{
+    weft_gpu_slab *slab = weft_gpu_slab_filling(gpu);
+    if (slab && slab->count < gpu->jobs_most && need_fits(slab, &slab->last))
+        return true;
+    if (slab)
+        slab_launch(gpu, slab);
+    if (weft_gpu_slab_spare(gpu))
+        return true;
+    follows_step(gpu);
+    return weft_gpu_slab_spare(gpu);
 }
 
 weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)

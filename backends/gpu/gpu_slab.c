@@ -150,13 +150,12 @@ weft_gpu_slab *weft_gpu_slab_filling(weft_gpu *gpu)
 }
 
 /* Returns a slab that the calling thread may fill; NULL if there is none now. `*lent` is one whose frames the thread
- * was lent, if it has such a slab. */
-static weft_gpu_slab *slab_take(weft_gpu *gpu, weft_gpu_slab **lent)
+ * was lent, if it has such a slab. With the mutex held. */
+static weft_gpu_slab *slab_find(weft_gpu *gpu, weft_gpu_slab **lent)
 {
     weft_gpu_slab *found = NULL;
     uint32_t own = 0;
     *lent = NULL;
-    pthread_mutex_lock(&gpu->mutex);
     late_settle(gpu);
     for (uint32_t i = 0; i < WEFT_GPU_SLABS; i++) {
         weft_gpu_slab *slab = &gpu->slabs[i];
@@ -168,8 +167,22 @@ static weft_gpu_slab *slab_take(weft_gpu *gpu, weft_gpu_slab **lent)
         if (slab->stage == WEFT_GPU_LENT && is_own)
             *lent = slab;
     }
-    if (own >= WEFT_GPU_SLABS_OF_THREAD)
-        found = NULL;
+    return own < WEFT_GPU_SLABS_OF_THREAD ? found : NULL;
+}
+
+bool weft_gpu_slab_spare(weft_gpu *gpu)
+{
+    weft_gpu_slab *lent;
+    pthread_mutex_lock(&gpu->mutex);
+    const bool spare = slab_find(gpu, &lent) != NULL;
+    pthread_mutex_unlock(&gpu->mutex);
+    return spare;
+}
+
+static weft_gpu_slab *slab_take(weft_gpu *gpu, weft_gpu_slab **lent)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    weft_gpu_slab *found = slab_find(gpu, lent);
     if (found) {
         found->stage = WEFT_GPU_FILLING;
         found->owner = pthread_self();
@@ -184,6 +197,10 @@ weft_gpu_slab *weft_gpu_slab_free(weft_gpu *gpu)
     if (found || !lent)
         return found;
     weft_gpu_lent_settle(lent);
+    if (lent->follows > 0) {
+        weft_gpu_slab_follow(gpu, lent);
+        return NULL;
+    }
     pthread_mutex_lock(&gpu->mutex);
     lent->stage = WEFT_GPU_FILLING;
     pthread_mutex_unlock(&gpu->mutex);
@@ -200,9 +217,9 @@ void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job)
     }
     if (!lent)
         return;
-    weft_gpu_lent_end(slab, job->ticket.place);
+    weft_gpu_lent_end(slab, job->ticket.place, job->follows && job->follow);
     if (slab->lent == 0)
-        weft_gpu_slab_stage(gpu, slab, WEFT_GPU_FREE);
+        weft_gpu_slab_follow(gpu, slab);
 }
 
 void weft_gpu_slab_end(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)

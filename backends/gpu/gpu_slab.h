@@ -32,6 +32,8 @@ weft_gpu_slab *weft_gpu_slab_filling(weft_gpu *gpu);
 /* Returns a slab that the calling thread may fill; NULL if there is none now. What the thread was lent is put into the
  * jobs' sinks if no other slab can be had. */
 weft_gpu_slab *weft_gpu_slab_free(weft_gpu *gpu);
+/* True if there is one without that. */
+bool weft_gpu_slab_spare(weft_gpu *gpu);
 /* Waits for such a slab, and takes steps of the thread's own meanwhile. Errors: WEFT_E_TIMEOUT. */
 weft_status weft_gpu_slab_wait(weft_gpu *gpu, weft_gpu_slab **slab);
 /* Empties a slab that was taken. */

@@ -19,6 +19,7 @@
 #include "backends/kernels/encode_frame.h"
 #include "backends/kernels/encode_plain.h"
 #include "backends/kernels/encode_tight.h"
+#include "backends/kernels/follow.h"
 #include "backends/kernels/gather.h"
 #include "backends/kernels/lists.h"
 #include "backends/kernels/store.h"

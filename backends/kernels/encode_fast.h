@@ -8,6 +8,7 @@
 typedef struct weft_fast_shared {
     weft_block_sums sums;
     weft_k_fast_counts counts;
+    uint32_t still; /* as in weft_k_fast_made */
 } weft_fast_shared;
 
 WEFT_DEVICE void weft_fast_clear(weft_fast_shared *shared)
@@ -15,6 +16,8 @@ WEFT_DEVICE void weft_fast_clear(weft_fast_shared *shared)
     uint32_t *words = (uint32_t *)&shared->counts;
     for (uint32_t i = weft_thread(); i < sizeof(weft_k_fast_counts) / 4; i += WEFT_BLOCK)
         words[i] = 0;
+    if (weft_thread() == 0)
+        shared->still = 0;
     weft_barrier();
 }
 
@@ -27,8 +30,11 @@ WEFT_DEVICE uint32_t weft_fast_exceptions(weft_fast_shared *shared, const weft_k
     for (uint32_t first = 0; first < changes->count; first += WEFT_BLOCK) {
         const uint32_t i = first + weft_thread();
         const bool there = i < changes->count;
-        const bool exceptional = there && weft_k_steps_any(changes, i).magnitude > 1;
+        const uint64_t magnitude = there ? weft_k_steps_any(changes, i).magnitude : 1;
+        const bool exceptional = magnitude > 1;
         uint32_t all;
+        if (magnitude == 0)
+            weft_or32(&shared->still, 1);
         const uint32_t before = weft_block_prefix(&shared->sums, exceptional, &all);
         if (exceptional)
             ranks[found + before] = i;

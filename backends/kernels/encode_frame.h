@@ -213,8 +213,9 @@ WEFT_KERNEL(fast_frame)(const weft_k_fast_frame *rows)
     weft_barrier();
     weft_k_quads_copy(job->copy, job->payload, quads);
     if (weft_thread() == 0)
-        *WEFT_AT(weft_quad, job->made) = {job->place, chosen->bytes, chosen->planes.exceptions,
-                                          chosen->planes.gap_bits | chosen->planes.magnitude_bits << 16};
+        *WEFT_AT(weft_quad,
+                 job->made) = {job->place, chosen->bytes, chosen->planes.exceptions,
+                               chosen->planes.gap_bits | chosen->planes.magnitude_bits << 16 | shared.fast.still << 24};
 }
 
 #endif

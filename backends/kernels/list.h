@@ -36,6 +36,7 @@
     ROW(diff)                                                                                                          \
     ROW(scan)                                                                                                          \
     ROW(gather)                                                                                                        \
+    ROW(follow)                                                                                                        \
     ROW(fast_count)                                                                                                    \
     ROW(fast_write)                                                                                                    \
     ROW(fast_lists)                                                                                                    \

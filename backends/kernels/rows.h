@@ -306,6 +306,9 @@ typedef struct weft_k_gather {
     uint64_t sums;    /* u64 words: digest(now) - digest(shadow) is added */
 } weft_k_gather;
 
+/* follow: WEFT_K_SLICES blocks a row put the changes that gather listed into the shadow. */
+typedef weft_k_gather weft_k_follow;
+
 /* Counts that decide the parameters of level fast. */
 #define WEFT_K_LENGTHS 65u
 

@@ -38,7 +38,9 @@ typedef struct weft_k_fast_made {
     uint32_t place; /* as in the job; 0: nothing was made */
     uint32_t bytes; /* 0: the payload is not worth a frame */
     uint32_t exceptions;
-    uint16_t gap_bits, magnitude_bits;
+    uint16_t gap_bits;
+    uint8_t magnitude_bits;
+    uint8_t still; /* 1: the bits of some change are equal, because the weights changed after diff had seen them */
 } weft_k_fast_made;
 
 #endif

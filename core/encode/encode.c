@@ -270,6 +270,11 @@ weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint
     return status == WEFT_OK ? frames_emit(encoder, &turn) : status;
 }
 
+uint8_t *weft_encoder_scratch(const weft_encoder *encoder)
+{
+    return encoder->own[0].sinks[0].data;
+}
+
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
     const weft_lane_work work = {.count = encoder->layout->unit_count,

@@ -26,6 +26,9 @@ typedef struct weft_encode_pass {
     uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added; only with backends of depth 1 */
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
+    /* NULL, or asked for a run whose frame was handed on and whose shadow the backend can move on: true if it shall.
+     * The shadow has moved when the pass ends, also with an error. WEFT_E_DEVICE: no one knows. */
+    bool (*follow)(void *user, uint64_t unit);
     uint64_t changed;          /* out: elements */
     double diff_ms, encode_ms; /* out: of all lanes, divided by their number */
 } weft_encode_pass;
@@ -57,6 +60,9 @@ weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, 
 /* The same for a pass that is to be run with them; its `moved` is told unit 0 now and then, on the calling thread, and
  * may end the choice. */
 weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters);
+
+/* Memory for a frame of any run, which is idle while no pass is under way. */
+uint8_t *weft_encoder_scratch(const weft_encoder *encoder);
 
 /* Runs a pass; on an error nothing is known of `delta`. */
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);

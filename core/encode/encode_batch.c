@@ -179,6 +179,14 @@ static weft_status job_end(weft_encode_pass *pass, const weft_job *job)
     return frames_emit(pass, &job->encode);
 }
 
+/* Gives a job back, and has the shadow follow if the caller of the pass wants that. */
+static void job_give(const weft_encode_pass *pass, const weft_pipeline *window, weft_job *job, weft_status status)
+{
+    weft_encode_job *encode = &job->encode;
+    encode->follow = status == WEFT_OK && encode->follows && pass->follow && pass->follow(pass->user, encode->now.unit);
+    weft_pipeline_give(window, job);
+}
+
 /* Begins the units of a run, if there are places for all of them. */
 static bool units_begin(const weft_encoder *encoder, const weft_encode_job *run)
 {
@@ -226,7 +234,7 @@ static weft_status units_encode(const weft_encoder *encoder, const weft_encode_j
             unit++;
         weft_job *job = weft_pipeline_end(ring->window);
         status = job_end(encoder->pass, job);
-        weft_pipeline_give(ring->window, job);
+        job_give(encoder->pass, ring->window, job, status);
     }
     return status;
 }
@@ -238,6 +246,12 @@ typedef struct batch_course {
     uint64_t begun, ended;
 } batch_course;
 
+/* True if the backend takes another run as it is. What it waits for may be the end of one that is over. */
+static bool is_ready(const weft_encoder *encoder, const weft_pipeline *window)
+{
+    return !encoder->backend->ready || window->begun == window->ended || encoder->backend->ready(window->device);
+}
+
 /* Begins runs while there are places. A ring that is to have other places takes none. */
 static void runs_begin(const weft_encoder *encoder, weft_encode_ring *ring, batch_course *course)
 {
@@ -246,6 +260,8 @@ static void runs_begin(const weft_encoder *encoder, weft_encode_ring *ring, batc
     if (course->begun == course->ended && ring_turns(ring))
         ring_lay(ring, ring_wider(ring));
     for (uint32_t units; course->begun < layout->unit_count && !ring_turns(ring); course->begun += units) {
+        if (!is_ready(encoder, ring->window))
+            break;
         units = weft_layout_run(layout, course->begun, pass->parameters->run_shift);
         if (!span_begin(encoder, ring, course->begun, units, pass->levels))
             break;
@@ -278,7 +294,7 @@ static weft_status run_end(weft_encoder *encoder, weft_encode_pass *pass, batch_
     }
     course->ended = job->encode.now.unit + (uint64_t)job->encode.now.units;
     weft_status status = job_end(pass, job);
-    weft_pipeline_give(ring->window, job);
+    job_give(pass, ring->window, job, status);
     if (status == WEFT_OK && job->encode.alone)
         status = units_encode(encoder, &job->encode);
     if (status == WEFT_OK && pass->moved)
@@ -301,5 +317,7 @@ weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
     }
     weft_pipeline_drop(encoder->batch->units.window);
     weft_pipeline_drop(ring->window);
-    return status;
+    const weft_status after =
+        pass->follow && encoder->backend->followed ? encoder->backend->followed(ring->window->device) : WEFT_OK;
+    return after == WEFT_OK ? status : after;
 }

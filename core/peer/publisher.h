@@ -36,6 +36,7 @@ struct weft_publisher {
     bool bound;             /* there is a version, and peers may join */
     bool away;              /* weft_unbind was called since */
     bool publishing;        /* weft_publish is at work, from diff to hand-over */
+    bool sealing;           /* publish may still amend the newest version */
     weft_newest newest;
     weft_journal journal;
     weft_history history;

@@ -20,6 +20,8 @@ struct weft_shadow {
     weft_pipeline loads;        /* loads of the steps */
     weft_pipeline bridge_loads; /* loads of the bridge's thread */
     weft_staging scratch;       /* changes of some frames, on their way into the shadow */
+    uint64_t *moved;            /* a bit for each unit: publish moved the frame that begins there on already */
+    uint64_t moves;             /* such frames */
     bool busy;                  /* publish brings the shadow up to date, and snapshots stand still */
     _Atomic bool
         lost; /* the shadow has the bits of no version, or is gone with its device, and never will have again */

@@ -30,7 +30,7 @@
 #include "layout/layout.h"
 #include "port/port_names.h"
 
-#define WEFT_BACKEND_ABI 7u
+#define WEFT_BACKEND_ABI 8u
 
 /* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
  * to those that hand it on. */
@@ -89,7 +89,11 @@ typedef struct weft_frame_sink {
  * backend at once have separate sinks.
  *
  * A frame may be lent: the caller reads it where the backend made it. The job and its sinks then stay borrowed until
- * `give`. Each submit of the thread may put what is lent into its sink, because the backend needs the place. */
+ * `give`. Each submit of the thread may put what is lent into its sink, because the backend needs the place.
+ *
+ * The shadow may follow. While a frame is lent the backend may still have the lists of its changes. A caller that has
+ * handed the frame on then sets `follow`, and `give` begins to put the new bits into the shadow. No other job may read
+ * or write the shadow of those units until `followed` has returned. */
 typedef struct weft_encode_job {
     weft_ticket ticket;
     weft_view now;                     /* the weights */
@@ -102,6 +106,8 @@ typedef struct weft_encode_job {
     uint64_t *tensor_delta;            /* one word for each part of the layout: digest(now) - digest(shadow) is added */
     void *stream;                      /* the caller's stream, on which `now` was written */
     bool lend;                         /* frames may be lent; then the job is borrowed until `give` */
+    bool follow;                       /* read by `give`: the shadow is to take the new bits; only with `follows` */
+    bool follows;                      /* out: the shadow can; false as soon as the frame is not lent any more */
     const uint8_t *lent[WEFT_LEVEL_COUNT];  /* out: frames that are lent; NULL: in the sink, or none */
     uint32_t changed;                       /* out: changed elements; not set if every level is in `alone` */
     uint32_t alone;                         /* out: mask of levels */
@@ -291,6 +297,12 @@ typedef struct weft_backend {
     weft_status (*poll)(weft_backend_state *state, void *job);
     /* Gives back what a done encode job was lent, if anything. */
     void (*give)(weft_backend_state *state, weft_encode_job *job);
+    /* Returns true if the thread can submit another job like its last without a wait, and without the end of a loan.
+     * NULL: always. */
+    bool (*ready)(weft_backend_state *state);
+    /* Waits until the shadow has all that the thread's jobs were given back for. NULL: no job ever `follows`. Errors:
+     * WEFT_E_DEVICE, and no one knows what the shadow has. */
+    weft_status (*followed)(weft_backend_state *state);
 } weft_backend;
 
 /* Waits for a job. `status` is the return value of its operation. */

@@ -6,13 +6,15 @@
  * room the version goes without frames, and peers get a snapshot: an update that fits nowhere must not fail a publish.
  *
  * The version then has a root: the digests of the last version, moved by what the encoder counted. hand_over makes it
- * the newest under the session's lock, tells each greeted peer, and wakes the progress thread, which sends. Only then
- * does the shadow take the new bits, because the peers need not wait for that. Until the shadow has them, snapshots and
- * rebuilds wait (`shadow.busy`), because they read the shadow.
+ * the newest under the session's lock, tells each greeted peer, and wakes the progress thread, which sends. A shadow on
+ * a device follows while the frames are made; any other takes the new bits last, because the peers need not wait for
+ * that. From the first new bit to the last one snapshots and rebuilds wait (`shadow.busy`), because they read the
+ * shadow.
  *
  * Weights that change while they are published are the caller's mistake, and would make the shadow differ from what
  * peers were told. The shadow's own digest shows that. amend then names the version after the shadow, because peers can
- * be led to those bits. An error before hand_over withdraws the update: the last version stays the newest. */
+ * be led to those bits. An error before hand_over withdraws the update, and a shadow that followed goes back: the last
+ * version stays the newest. */
 #include "trainer/publish.h"
 
 #include <stdio.h>
@@ -27,7 +29,8 @@ weft_mem_list weft_publish_digests(weft_publisher *publisher, const weft_layout 
 {
     return (weft_mem_list){{WEFT_MEM_TAKEN(publisher->newest.digests, layout->part_count + 1),
                             WEFT_MEM_TAKEN(publisher->encoding.delta, layout->part_count + 1),
-                            WEFT_MEM_TAKEN(publisher->encoding.discard, layout->part_count + 1)}};
+                            WEFT_MEM_TAKEN(publisher->encoding.discard, layout->part_count + 1),
+                            WEFT_MEM_TAKEN(publisher->shadow.moved, weft_shadow_words(layout))}};
 }
 
 weft_status weft_publish_open(weft_publisher *publisher)
@@ -94,8 +97,7 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
     if (sink.capacity < length) {
         if (!weft_journal_join(&writer->publisher->journal, level, chain, length) &&
             !weft_eviction_extend(writer->publisher, chain)) {
-            weft_eager_withdraw(writer->publisher, update);
-            update->snapshot_only = true;
+            update->snapshot_only = true; /* what is there stays for the way back, should a later run fail */
             return WEFT_OK;
         }
         sink = weft_chain_sink(arena, chain);
@@ -113,6 +115,15 @@ static weft_status show_frames(void *user, uint64_t unit)
     (void)unit;
     weft_eager_show(writer->publisher, writer->update);
     return WEFT_OK;
+}
+
+/* Lets the shadow take a run's new bits, because its frame is in the chain and leads back. */
+static bool shadow_follows(void *user, uint64_t unit)
+{
+    const journal_writer *writer = user;
+    if (!writer->update->snapshot_only)
+        weft_shadow_takes(writer->publisher, unit);
+    return !writer->update->snapshot_only;
 }
 
 static weft_status choose(weft_publisher *publisher, weft_update *update, void *stream)
@@ -138,6 +149,7 @@ static weft_status encode(weft_publisher *publisher, weft_update *update, void *
                                .delta = publisher->encoding.delta,
                                .emit = append_frame,
                                .moved = show_frames,
+                               .follow = publisher->shadow.kind == WEFT_MEMORY_DEVICE ? shadow_follows : NULL,
                                .user = &writer,
                                .stream = stream};
     status = weft_encoder_run(&publisher->encoding.encoder, pass);
@@ -145,7 +157,11 @@ static weft_status encode(weft_publisher *publisher, weft_update *update, void *
     publisher->encoding.need = 0;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         publisher->encoding.need += writer.count[level].blocks * publisher->journal.arena.block_bytes;
-    return status;
+    if (status != WEFT_OK)
+        return weft_shadow_return(publisher, update, status);
+    if (update->snapshot_only)
+        weft_eager_withdraw(publisher, update);
+    return WEFT_OK;
 }
 
 /* ---- publish */
@@ -213,7 +229,7 @@ static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_upd
 {
     weft_session *session = publisher->session;
     weft_log_sink *before = weft_session_enter(session);
-    publisher->shadow.busy = true;
+    publisher->shadow.busy = publisher->sealing = true;
     hand_over(publisher, demand, update, pass);
     weft_session_leave(session, before);
     bool torn = false;
@@ -222,7 +238,7 @@ static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_upd
     if (torn)
         amend(publisher, update);
     if (status == WEFT_OK)
-        publisher->shadow.busy = false;
+        publisher->shadow.busy = publisher->sealing = false;
     else
         publisher->shadow.lost = true; /* because the device is dead; what the peers got is right all the same */
     weft_recorder_hear(publisher->recorder);

@@ -76,6 +76,21 @@ weft_status weft_shadow_bind(weft_publisher *publisher, weft_binding *fresh, con
                              uint64_t attachment_bytes);
 /* Lets go of the weights. What was published is in the shadow, so that peers are served as before. */
 weft_status weft_shadow_unbind(weft_publisher *publisher);
+/* Copies the bound weights into the shadow. */
+weft_status weft_shadow_copy(weft_publisher *publisher);
+
+/* ---- shadow_update.c */
+/* Returns how many words have a bit for each unit. */
+static inline uint64_t weft_shadow_words(const weft_layout *layout)
+{
+    return layout->unit_count / 64 + 1;
+}
+/* Notes that the backend moves the shadow on by the frame that begins at `unit` and stands in the update's chain. The
+ * first one makes the shadow busy. Not under the lock. */
+void weft_shadow_takes(weft_publisher *publisher, uint64_t unit);
+/* Takes back what moved, because the publish ends with `why`. Not under the lock. Returns `why`; WEFT_E_DEVICE if the
+ * shadow is lost. */
+weft_status weft_shadow_return(weft_publisher *publisher, const weft_update *update, weft_status why);
 /* Brings the shadow, which is busy, to the update's target. `*torn`: the weights changed meanwhile, so the shadow has
  * other bits. Then encoding.discard says how the digests moved, in place of encoding.delta. */
 weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn);

@@ -237,11 +237,11 @@ static void next_write(weft_recorder *recorder)
     weft_blob_drop(attachment);
 }
 
-/* True if the next version's update can be written. Publish may still amend the newest while the shadow is busy. */
+/* True if the next version's update can be written. */
 static bool next_is_there(const weft_recorder *recorder)
 {
     const weft_publisher *publisher = recorder->publisher;
-    const uint64_t newest = publisher->newest.order - (publisher->shadow.busy && publisher->newest.order ? 1 : 0);
+    const uint64_t newest = publisher->newest.order - (publisher->sealing && publisher->newest.order ? 1 : 0);
     return recorder->linked && recorder->next <= newest;
 }
 

@@ -1,4 +1,4 @@
-/* shadow.c - keeps the trainer's copy of the bits published last: taken at bind, brought forward by each version. */
+/* shadow.c - opens the trainer's copy of the bits published last, and fills it at bind. */
 #include <string.h>
 #include <unistd.h>
 
@@ -116,8 +116,8 @@ static void copy_fill(void *user, uint64_t unit, weft_job *job)
                                 .bytes = weft_binding_view(&publisher->shadow.binding, unit).runs[0].data};
 }
 
-/* Copies the weights into the shadow, whose units are contiguous. */
-static weft_status copy_to_shadow(weft_publisher *publisher)
+/* The shadow's units are contiguous. */
+weft_status weft_shadow_copy(weft_publisher *publisher)
 {
     const weft_chore chore = {WEFT_JOB_LOAD, copy_fill, NULL, publisher};
     return weft_pipeline_run(&publisher->session->calls, &chore, 0, publisher->session->layout->unit_count);
@@ -130,7 +130,7 @@ static weft_status bind_first(weft_publisher *publisher, weft_blob *attachment)
     weft_session *session = publisher->session;
     uint64_t root = 0;
     pthread_mutex_unlock(&session->lock);
-    weft_status status = copy_to_shadow(publisher);
+    weft_status status = weft_shadow_copy(publisher);
     if (status == WEFT_OK)
         status =
             weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding, publisher->newest.digests, &root);
@@ -201,132 +201,11 @@ weft_status weft_shadow_unbind(weft_publisher *publisher)
     return weft_session_rest(publisher->session);
 }
 
-/* ---- from version to version */
-
-static void apply_fill(void *user, uint64_t list, weft_job *job)
-{
-    weft_shadow *shadow = user;
-    weft_changes *changes = weft_staging_at(&shadow->scratch, list);
-    job->apply = (weft_apply_job){.target = weft_binding_span(&shadow->binding, changes->unit, changes->units),
-                                  .changes = changes};
-}
-
-static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
-{
-    (void)user;
-    (void)list;
-    return job->status == WEFT_OK && job->apply.mismatch ? WEFT_E_BASE : job->status;
-}
-
-/* Puts the frames that are under way into the shadow. */
-static weft_status frames_end(weft_shadow *shadow)
-{
-    const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, shadow};
-    weft_pipeline *window = &shadow->jobs;
-    weft_status status = WEFT_OK;
-    while (status == WEFT_OK && window->ended < window->begun)
-        status = weft_pipeline_end(window)->status;
-    if (status == WEFT_OK)
-        status = weft_pipeline_run(window, &apply, 0, shadow->scratch.count);
-    weft_staging_clear(&shadow->scratch);
-    return status;
-}
-
-/* Begins to bring the units of one frame to the target, from the frame itself: O(changes). */
-static weft_status frame_begin(weft_publisher *publisher, const uint8_t *bytes, uint64_t length)
-{
-    const weft_layout *layout = publisher->session->layout;
-    weft_pipeline *window = &publisher->shadow.jobs;
-    weft_frame frame;
-    weft_status status = weft_frame_admit(layout, bytes, length, &frame);
-    if (status != WEFT_OK)
-        return status;
-    const weft_frame_header *header = &frame.header;
-    const uint8_t width = layout->units[header->unit].width;
-    weft_changes *changes = weft_staging_take(&publisher->shadow.scratch, header->unit, header->changed, width);
-    if (!changes) {
-        status = frames_end(&publisher->shadow);
-        if (status != WEFT_OK)
-            return status;
-        changes = weft_staging_take(&publisher->shadow.scratch, header->unit, header->changed, width);
-    }
-    weft_pipeline_next(window)->decode = (weft_decode_job){
-        .frame = frame,
-        .base = weft_binding_span(&publisher->shadow.binding, header->unit, header->units),
-        .changes = changes, /* there is room for the largest frame, and for as many frames as the window takes */
-        .tensor_delta = publisher->encoding.discard};
-    weft_pipeline_begin(window, WEFT_JOB_DECODE);
-    return WEFT_OK;
-}
-
-static weft_status chain_frames(weft_publisher *publisher, const weft_chain *chain)
-{
-    const weft_arena *arena = &publisher->journal.arena;
-    weft_cursor cursor = weft_cursor_begin(chain);
-    const uint8_t *frame;
-    uint32_t bytes;
-    while ((frame = weft_cursor_next(arena, &cursor, &bytes)) != NULL) {
-        weft_status status = frame_begin(publisher, frame, bytes);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return frames_end(&publisher->shadow);
-}
-
-static weft_status shadow_chain(weft_publisher *publisher, const weft_chain *chain)
-{
-    weft_status status = chain_frames(publisher, chain);
-    weft_pipeline_drop(&publisher->shadow.jobs);
-    weft_staging_clear(&publisher->shadow.scratch);
-    return status;
-}
-
-weft_status weft_shadow_follow(weft_publisher *publisher, const weft_chain *chain)
-{
-    memset(publisher->encoding.discard, 0,
-           publisher->session->layout->part_count * sizeof *publisher->encoding.discard);
-    return shadow_chain(publisher, chain);
-}
-
 weft_status weft_shadow_again(weft_publisher *publisher)
 {
     uint64_t root;
-    weft_status status = copy_to_shadow(publisher);
+    weft_status status = weft_shadow_copy(publisher);
     return status == WEFT_OK ? weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding,
                                                    publisher->newest.digests, &root)
                              : status;
-}
-
-/* Counts how far the shadow's digests are from those of the version before. newest.digests are the announced ones
- * already. */
-static weft_status count_whole(weft_publisher *publisher)
-{
-    uint64_t root;
-    weft_status status =
-        weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding, publisher->encoding.discard, &root);
-    for (uint64_t part = 0; part < publisher->session->layout->part_count; part++)
-        publisher->encoding.discard[part] -= publisher->newest.digests[part] - publisher->encoding.delta[part];
-    return status;
-}
-
-/* Frames and digests come from several looks at the weights. If the weights change in between, these are of different
- * bits, or the frames do not decode. The next version starts from what the shadow has then. */
-weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn)
-{
-    const uint64_t bytes = publisher->session->layout->part_count * sizeof *publisher->encoding.discard;
-    memset(publisher->encoding.discard, 0, bytes);
-    weft_status status =
-        update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(publisher, &update->chain[WEFT_JOURNAL_LEVEL]);
-    const bool framed = status == WEFT_OK, broken = !framed && !update->snapshot_only && status != WEFT_E_DEVICE;
-    if (broken)
-        weft_log(WEFT_LOG_WARN,
-                 "version %llu: own frames do not decode (%s): shadow copied whole; report this if nothing "
-                 "changed the weights meanwhile",
-                 (unsigned long long)update->target.number, weft_last_error());
-    if (!framed)
-        status = copy_to_shadow(publisher);
-    if (!framed && status == WEFT_OK)
-        status = count_whole(publisher);
-    *torn = status == WEFT_OK && (broken || memcmp(publisher->encoding.discard, publisher->encoding.delta, bytes) != 0);
-    return status;
 }

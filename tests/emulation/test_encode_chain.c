@@ -210,6 +210,47 @@ static void frames_at_the_limit_are_the_hosts(void **state)
     }
 }
 
+/* ---- the shadow follows */
+
+static void dense_load(const weft_view *view, uint8_t *bytes)
+{
+    weft_load_job job = {.view = *view, .bytes = bytes};
+    assert_int_equal(weft_backend_host.load(host, &job), WEFT_OK);
+}
+
+/* Jobs that are asked to follow, in stretches and alone, have the new bits in the shadow, and others the old ones. */
+static void the_shadow_follows(void **state)
+{
+    static const world_change change = {.per_million = 30000, .wild = 2};
+    static const weft_dtype dtypes[] = {WEFT_I8, WEFT_BF16, WEFT_F32, WEFT_F64};
+    static uint8_t before[JOBS][8 * 1024], now[8 * 1024], after[8 * 1024];
+    emulation_world world;
+    (void)state;
+    for (uint32_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        const world_kind kind = {.dtype = dtypes[d], .tensors = 60, .elements = 900, .pieces = 2, .mixed = true};
+        world_make(&world, &kind, 1000);
+        world_step(&world, &change);
+        sets_make(&world);
+        for (uint32_t i = 0; i < made.count; i++)
+            dense_load(&made.jobs[i].shadow, before[i]);
+        assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
+        for (uint32_t i = 0; i < made.count; i++)
+            made.jobs[i].follow = i % 5 != 1 && i % 7 != 3;
+        assert_true(lent_take() > 20);
+        assert_int_equal(weft_gpu_followed(gpu), WEFT_OK);
+        assert_in_range(launches(WEFT_GPU_KERNEL_follow), 5, made.count);
+        for (uint32_t i = 0; i < made.count; i++) {
+            const weft_encode_job *job = &made.jobs[i];
+            dense_load(&job->now, now);
+            dense_load(&job->shadow, after);
+            assert_memory_equal(after, job->follow ? now : before[i], (size_t)job->now.count * job->now.width);
+        }
+        jobs_drop(&made);
+        jobs_drop(&wanted);
+        world_drop(&world);
+    }
+}
+
 #endif
 
 /* ---- a device that is wrong */
@@ -323,9 +364,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #ifndef WEFT_EMULATION_THREADS
-        cmocka_unit_test(many_jobs_are_the_hosts),
-        cmocka_unit_test(short_memory_is_enough),
-        cmocka_unit_test(frames_at_the_limit_are_the_hosts),
+        cmocka_unit_test(many_jobs_are_the_hosts),           cmocka_unit_test(short_memory_is_enough),
+        cmocka_unit_test(frames_at_the_limit_are_the_hosts), cmocka_unit_test(the_shadow_follows),
 #endif
         cmocka_unit_test(wrong_numbers_lose_the_device),
     };

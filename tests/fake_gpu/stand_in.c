@@ -113,7 +113,7 @@ static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
                                                             .bytes = bytes,
                                                             .exceptions = each.exceptions,
                                                             .gap_bits = (uint16_t)plan.shape.gap_bits,
-                                                            .magnitude_bits = (uint16_t)plan.shape.magnitude_bits};
+                                                            .magnitude_bits = (uint8_t)plan.shape.magnitude_bits};
 }
 
 /* Changes in equal parts of all classes, and what is left in the first. */

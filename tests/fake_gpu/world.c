@@ -26,9 +26,12 @@ static const struct weft_gpu_image usual[] = {
     {0}};
 const struct weft_gpu_image *world_images;
 
-struct weft_gpu_image __wrap_weft_gpu_image_at(size_t index); // NOLINT: the linker's name
-struct weft_gpu_image __wrap_weft_gpu_image_at(size_t index)  // NOLINT
-{
+#ifndef WEFT_IMAGE_AT
+#define WEFT_IMAGE_AT __wrap_weft_gpu_image_at // NOLINT: the linker's name
+struct weft_gpu_image WEFT_IMAGE_AT(size_t index);
+#endif
+
+struct weft_gpu_image WEFT_IMAGE_AT(size_t index) {
     const struct weft_gpu_image *images = world_images ? world_images : usual;
     size_t count = 0;
     while (images[count].name)

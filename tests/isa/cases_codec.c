@@ -231,7 +231,27 @@ static weft_encode_job encode_job(world *w, uint32_t unit, uint32_t levels, weft
                              .largest_frame = w->layout->largest_frame,
                              .levels = levels,
                              .sinks = sinks,
-                             .tensor_delta = delta};
+                             .tensor_delta = delta,
+                             .lend = levels == 1u << WEFT_LEVEL_FAST};
+}
+
+/* Takes the frames that are lent, and has the shadow follow. It has the target's bits if it followed in all. */
+static void follow(const world *w, weft_encode_job *jobs)
+{
+    bool all = true;
+    for (uint32_t u = 0; u < w->units; u++) {
+        weft_encode_job *job = &jobs[u];
+        const uint8_t *lent = job->lent[WEFT_LEVEL_FAST];
+        if (lent)
+            memcpy(job->sinks[WEFT_LEVEL_FAST].data, lent, job->frame_bytes[WEFT_LEVEL_FAST]);
+        job->follow = job->follows;
+        all = all && (job->follows || job->changed == 0);
+        weft_gpu_give(w->gpu, job);
+    }
+    pair_must(weft_gpu_followed(w->gpu), "followed");
+    if (all)
+        must_equal("follow", w->base, w->target, w->layout->bytes);
+    memcpy(w->base, w->live, w->layout->bytes);
 }
 
 static void encoded_prove(const world *w, const weft_encode_job *job, const room *r)
@@ -262,6 +282,7 @@ static void encode(world *w, uint32_t levels, room *rooms)
         jobs[u] = encode_job(w, u, levels, sinks[u], r->delta);
     }
     batch(w, &weft_gpu_encode, jobs, sizeof jobs[0]);
+    follow(w, jobs);
     for (uint32_t u = 0; u < w->units; u++)
         encoded_prove(w, &jobs[u], &rooms[u]);
 }
