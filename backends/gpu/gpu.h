@@ -54,6 +54,10 @@ typedef struct weft_gpu_kind {
      * stream. NULL: no job of this kind has one. */
     void *(*stream)(weft_gpu *gpu, const void *job, bool *ordered);
 
+    /* Returns true if an earlier job of the same call waited for the caller's stream, and so came to the device: the
+     * batch waits for neither, if no work is late. NULL: no job of this kind has one. */
+    bool (*behind)(const void *job);
+
     /* Returns the job's view of weights, which has no strided runs while the job is on the device (gpu_boxes.h). NULL:
      * no job of this kind has a view. */
     weft_view *(*view)(void *job);
@@ -116,6 +120,7 @@ struct weft_gpu_slab {
     pthread_t owner;
     weft_gpu_need promised;
     weft_gpu_need last; /* what the last job added */
+    bool behind;        /* an earlier job waited for that, and for the device */
     bool ordered;       /* the jobs come after the work on `caller` */
     void *caller;
     void *fence; /* mark on the caller's stream */

@@ -52,6 +52,11 @@ static void *encode_stream(weft_gpu *gpu, const void *from, bool *ordered)
     return weft_gpu_order(gpu, &job->now, job->stream, ordered);
 }
 
+static bool encode_behind(const void *job)
+{
+    return ((const weft_encode_job *)job)->behind;
+}
+
 /* What the rows of a batch come to. */
 typedef struct batch_sizes {
     uint64_t rows, pieces;
@@ -298,5 +303,6 @@ const weft_gpu_kind weft_gpu_encode = {.name = "encode",
                                        .need = encode_need,
                                        .view = encode_view,
                                        .stream = encode_stream,
+                                       .behind = encode_behind,
                                        .begin = encode_begin,
                                        .advance = encode_advance};

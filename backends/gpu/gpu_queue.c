@@ -114,7 +114,7 @@ static bool order_step(weft_gpu *gpu, weft_gpu_slab *slab)
     weft_status status = slab->ordered ? fence_ask(gpu, slab) : WEFT_OK;
     if (status == WEFT_OK) {
         slab->ordered = false;
-        status = way_ask(gpu, slab);
+        status = slab->behind && weft_gpu_nothing_is_late(gpu) ? WEFT_OK : way_ask(gpu, slab);
     }
     if (status == WEFT_AGAIN)
         return false;
@@ -260,8 +260,21 @@ void weft_gpu_slab_begin(weft_gpu_slab *slab)
     slab->device.used = slab->pinned.used = slab->plain.used = 0;
 }
 
-static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *caller, bool ordered,
-                              weft_gpu_slab **begun)
+/* What the jobs of a slab come after. */
+typedef struct order {
+    void *caller;
+    bool ordered, behind;
+} order;
+
+static order order_of(weft_gpu *gpu, const weft_gpu_kind *kind, const void *job)
+{
+    order made = {.behind = kind->behind && kind->behind(job)};
+    if (kind->stream && !made.behind)
+        made.caller = kind->stream(gpu, job, &made.ordered);
+    return made;
+}
+
+static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, const order *after, weft_gpu_slab **begun)
 {
     weft_status status = weft_gpu_slab_wait(gpu, begun);
     if (status != WEFT_OK)
@@ -270,8 +283,9 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
     weft_gpu_slab_begin(slab);
     slab->kind = kind;
     slab->stream = slab->streams[kind->urgent];
-    slab->caller = caller;
-    slab->ordered = ordered;
+    slab->caller = after->caller;
+    slab->ordered = after->ordered;
+    slab->behind = after->behind;
     slab->promised = kind->need(gpu, NULL);
     return WEFT_OK;
 }
@@ -279,20 +293,19 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
 /* Returns a slab with room for the job: the one that is being filled, or a new one. */
 static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, void *job, weft_gpu_slab **slab)
 {
-    bool ordered = false;
-    void *caller = kind->stream ? kind->stream(gpu, job, &ordered) : NULL;
+    const order after = order_of(gpu, kind, job);
     weft_gpu_need need = kind->need(gpu, job);
     if (kind->view) {
         const weft_gpu_need boxes = weft_gpu_boxes_need(kind->view(job));
         need_add(&need, &boxes);
     }
     *slab = weft_gpu_slab_filling(gpu);
-    if (*slab && ((*slab)->kind != kind || (*slab)->caller != caller || (*slab)->ordered != ordered ||
-                  (*slab)->count == gpu->jobs_most || !need_fits(*slab, &need))) {
+    if (*slab && ((*slab)->kind != kind || (*slab)->caller != after.caller || (*slab)->ordered != after.ordered ||
+                  (*slab)->behind != after.behind || (*slab)->count == gpu->jobs_most || !need_fits(*slab, &need))) {
         slab_launch(gpu, *slab);
         *slab = NULL;
     }
-    weft_status status = *slab ? WEFT_OK : slab_begin(gpu, kind, caller, ordered, slab);
+    weft_status status = *slab ? WEFT_OK : slab_begin(gpu, kind, &after, slab);
     if (status != WEFT_OK)
         return status;
     if (need_fits(*slab, &need)) {

@@ -23,6 +23,7 @@ typedef struct weft_encode_pass {
     weft_frame_emit emit;
     void *user;
     void *stream;      /* the caller's, on which `now` was written */
+    bool behind;       /* the choice of the parameters waited for that in the same call */
     uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added; only with backends of depth 1 */
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);

@@ -150,6 +150,7 @@ static bool span_begin(const weft_encoder *encoder, weft_encode_ring *ring, uint
                                     .sinks = sinks,
                                     .tensor_delta = pass->delta, /* a part belongs to one unit: jobs share no word */
                                     .stream = pass->stream,
+                                    .behind = pass->behind,
                                     .lend = true};
     job->encode.expected = (uint32_t)(encoder->density * job->encode.now.count);
     weft_pipeline_begin(ring->window, WEFT_JOB_ENCODE);

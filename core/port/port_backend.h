@@ -105,6 +105,7 @@ typedef struct weft_encode_job {
     weft_frame_sink *sinks;            /* WEFT_LEVEL_COUNT sinks, used for the levels in the mask */
     uint64_t *tensor_delta;            /* one word for each part of the layout: digest(now) - digest(shadow) is added */
     void *stream;                      /* the caller's stream, on which `now` was written */
+    bool behind;                       /* an earlier job of the call waited for what was on `stream` before */
     bool lend;                         /* frames may be lent; then the job is borrowed until `give` */
     bool follow;                       /* read by `give`: the shadow is to take the new bits; only with `follows` */
     bool follows;                      /* out: the shadow can; false as soon as the frame is not lent any more */

@@ -151,7 +151,8 @@ static weft_status encode(weft_publisher *publisher, weft_update *update, void *
                                .moved = show_frames,
                                .follow = publisher->shadow.kind == WEFT_MEMORY_DEVICE ? shadow_follows : NULL,
                                .user = &writer,
-                               .stream = stream};
+                               .stream = stream,
+                               .behind = true};
     status = weft_encoder_run(&publisher->encoding.encoder, pass);
     update->changed = pass->changed;
     publisher->encoding.need = 0;

@@ -30,6 +30,11 @@ static void *sums_stream(weft_gpu *gpu, const void *job, bool *ordered)
     return sums->stream;
 }
 
+static bool sums_behind(const void *job)
+{
+    return ((const sums_job *)job)->behind;
+}
+
 static void rows_write(weft_gpu_slab *slab, sums_plan *plan)
 {
     for (uint32_t i = 0; i < slab->count; i++) {
@@ -86,8 +91,12 @@ static weft_status sums_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
-const weft_gpu_kind sums_kind = {
-    .name = "sums", .need = sums_need, .stream = sums_stream, .begin = sums_begin, .advance = sums_advance};
+const weft_gpu_kind sums_kind = {.name = "sums",
+                                 .need = sums_need,
+                                 .stream = sums_stream,
+                                 .behind = sums_behind,
+                                 .begin = sums_begin,
+                                 .advance = sums_advance};
 const weft_gpu_kind sums_other_kind = {
     .name = "other sums", .need = sums_need, .stream = sums_stream, .begin = sums_begin, .advance = sums_advance};
 

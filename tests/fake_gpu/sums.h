@@ -8,7 +8,7 @@ typedef struct sums_job {
     weft_ticket ticket;
     uint64_t data; /* device address of elements of 4 bytes */
     uint32_t count;
-    bool ordered;
+    bool ordered, behind;
     void *stream;
     bool wrong;      /* the job is to fail by itself */
     uint64_t device; /* bytes it says to need, beyond what it does */

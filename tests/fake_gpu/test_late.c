@@ -89,6 +89,7 @@ static void jobs_are_given_up(void **state)
         assert_int_equal(bench_poll(&job), WEFT_E_TIMEOUT);
         assert_non_null(strstr(weft_last_error(), "given up"));
         const uint64_t before = launches();
+        next.behind = v == 0;
         assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &next), WEFT_AGAIN);
         assert_int_equal(bench_poll(&next), WEFT_E_TIMEOUT);
         assert_int_equal(launches(), before);
@@ -102,6 +103,27 @@ static void jobs_are_given_up(void **state)
         else
             job_succeeds(&sums_kind, 2);
         assert_int_equal(bench.gpu->late, 0);
+        job_succeeds(&sums_kind, 3);
+        bench_close();
+    }
+}
+
+/* A job behind another of its call has nothing to wait for, and may be given up. */
+static void a_job_behind_begins(void **state)
+{
+    (void)state;
+    for (int v = 0; v < WORLD_VENDORS; v++) {
+        late_open(v, 215 + (uint64_t)v);
+        void *stream = collective_begin();
+        sums_job job = bench_job(0);
+        job.ordered = job.behind = true;
+        job.stream = stream;
+        assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &job), WEFT_AGAIN);
+        assert_int_equal(weft_gpu_poll(bench.gpu, &job), WEFT_AGAIN);
+        assert_int_equal(bench.gpu->slabs[job.ticket.batch].stage, WEFT_GPU_RUNNING);
+        assert_int_equal(bench_poll(&job), WEFT_E_TIMEOUT);
+        assert_int_equal(bench.gpu->late, 1);
+        collective_end(stream);
         job_succeeds(&sums_kind, 3);
         bench_close();
     }
@@ -221,9 +243,9 @@ static void commits_are_all_or_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_begun),           cmocka_unit_test(jobs_are_given_up),
-        cmocka_unit_test(writing_is_waited_for),      cmocka_unit_test(closed_while_late),
-        cmocka_unit_test(commits_are_all_or_nothing),
+        cmocka_unit_test(nothing_is_begun),    cmocka_unit_test(jobs_are_given_up),
+        cmocka_unit_test(a_job_behind_begins), cmocka_unit_test(writing_is_waited_for),
+        cmocka_unit_test(closed_while_late),   cmocka_unit_test(commits_are_all_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
