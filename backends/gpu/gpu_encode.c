@@ -1,7 +1,6 @@
-/* gpu_encode.c - the encode jobs: a pass that finds the differing elements, then rounds of jobs for the rest. */
+/* gpu_encode.c - the encode jobs: a pass that finds the differing elements, the chain that codes them, and the rest. */
 #include "backends/gpu/gpu_encode.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,15 +9,15 @@
 /* Bytes that a take may lose to alignment. */
 #define SLACK WEFT_GPU_ALIGN
 
-enum step { STEP_DIFF, STEP_CHAIN, STEP_LISTS, STEP_SETS, STEP_PLANES };
+enum step { STEP_CHAIN, STEP_REST };
 
 static weft_gpu_need need_base(void)
 {
-    weft_gpu_need need = weft_gpu_round_least();
+    weft_gpu_need need = weft_gpu_chain_least();
     need.device += 8 * SLACK;
     need.pinned += 8 * SLACK;
     need.plain += sizeof(weft_gpu_batch) + sizeof(weft_gpu_classes) + SLACK +
-                  WEFT_GPU_JOBS * sizeof(weft_gpu_encoding) + 2 * SLACK;
+                  WEFT_GPU_JOBS * sizeof(weft_gpu_encoding) + 2 * SLACK + weft_gpu_rest_plain();
     return need;
 }
 
@@ -29,18 +28,13 @@ static weft_gpu_need encode_need(const weft_gpu *gpu, const void *job)
     if (!job)
         return need_base();
     const weft_gpu_pair_need pair = weft_gpu_pair_needs(&encode->now, &encode->shadow);
-    weft_gpu_need need = weft_gpu_round_rows(encode);
+    const weft_gpu_need chain = weft_gpu_chain_need(encode), rest = weft_gpu_rest_need(encode);
     const uint64_t rows = pair.rows + sizeof(weft_k_scan), sums = pair.pieces * sizeof(uint64_t);
-    need.device += rows + pair.bits + pair.counts + sums + 4 * SLACK;
-    need.pinned += rows + sums + sizeof(uint32_t) + SLACK;
-    need.plain += pair.pieces * sizeof(uint64_t) + 2 * SLACK;
-    const weft_gpu_need chain = weft_gpu_chain_need(encode);
-    need.device += chain.device;
-    need.pinned += chain.pinned;
-    if (encode->levels >> WEFT_LEVEL_TIGHT & 1)
-        need.plain += sizeof(weft_gpu_tight);
+    weft_gpu_need need = {.device = rows + pair.bits + pair.counts + sums + chain.device + rest.device + 4 * SLACK,
+                          .pinned = rows + sums + chain.pinned + rest.pinned + sizeof(uint32_t) + SLACK,
+                          .plain = pair.pieces * sizeof(uint64_t) + rest.plain + 2 * SLACK};
     /* Bits leave most of the memory to lists, because a sample may have missed what changed. */
-    const uint64_t lists = weft_gpu_round_bytes_of(encode, encode->expected),
+    const uint64_t lists = weft_gpu_chain_later(encode, encode->expected),
                    least = pair.bits * (encode->expected ? 1 : 2);
     need.later = lists > least ? lists : least;
     return need;
@@ -124,12 +118,9 @@ static void pair_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, batch_r
 }
 
 /* Forgets what a job had of an earlier pass. */
-static void encoding_begin(weft_gpu_slab *slab, weft_gpu_encoding *encoding, weft_encode_job *job)
+static void encoding_begin(weft_gpu_encoding *encoding, weft_encode_job *job)
 {
-    memset(encoding, 0, offsetof(weft_gpu_encoding, frames));
-    encoding->job = job;
-    if (job->levels >> WEFT_LEVEL_TIGHT & 1)
-        encoding->tight = weft_gpu_take_plain(slab, sizeof *encoding->tight);
+    *encoding = (weft_gpu_encoding){.job = job};
     memset(job->frame_bytes, 0, sizeof job->frame_bytes);
     memset(job->lent, 0, sizeof job->lent);
     job->follows = false;
@@ -141,13 +132,12 @@ static void rows_put(weft_gpu_batch *batch, batch_rows *rows)
 {
     for (uint32_t i = 0; i < batch->slab->count; i++) {
         weft_gpu_encoding *encoding = &batch->encodings[i];
-        encoding_begin(batch->slab, encoding, batch->slab->jobs[i]);
+        encoding_begin(encoding, batch->slab->jobs[i]);
         pair_put(batch, encoding, rows);
         rows->scans[i] = (weft_k_scan){.words = encoding->pair.counts,
                                        .total = rows->totals_at + i * sizeof(uint32_t),
                                        .count = encoding->pair.slices};
-        if (batch->chain.jobs)
-            weft_gpu_chain_put(batch, i);
+        weft_gpu_chain_put(batch, &rows->sheet, i);
     }
     batch->sums.used = rows->sums * sizeof(uint64_t);
 }
@@ -156,26 +146,21 @@ static weft_status diff_launch(weft_gpu_batch *batch)
 {
     weft_gpu *gpu = batch->gpu;
     weft_gpu_slab *slab = batch->slab;
-    const bool chain = weft_gpu_chain_fits(slab);
     const batch_sizes sizes = sizes_of(slab);
-    batch_rows rows =
-        rows_open(batch, &sizes, sizes.rows + (chain ? weft_gpu_chain_rows(slab->count, sizes.tiles) : 0));
+    batch_rows rows = rows_open(batch, &sizes, sizes.rows + weft_gpu_chain_rows(slab, sizes.tiles));
     const uint64_t tiles = rows.tile_at;
-    if (chain)
-        weft_gpu_chain_open(batch, &rows.sheet, sizes.tiles);
+    weft_gpu_chain_open(batch, &rows.sheet, sizes.tiles);
     rows_put(batch, &rows);
     batch->device_used = slab->device.used;
     batch->pinned_used = slab->pinned.used;
-    if (chain)
-        weft_gpu_chain_memory(batch);
+    batch->plain_used = slab->plain.used;
+    weft_gpu_chain_memory(batch);
     weft_status status = weft_gpu_sheet_send(gpu, slab, &rows.sheet);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_diff, sizes.tiles * WEFT_K_SLICES, tiles);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_scan, slab->count, rows.scans_at);
-    if (status == WEFT_OK && chain)
-        status = weft_gpu_chain_launch(batch);
-    return status;
+    return status == WEFT_OK ? weft_gpu_chain_launch(batch) : status;
 }
 
 static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
@@ -184,9 +169,10 @@ static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     weft_gpu_encoding *encodings = weft_gpu_take_plain(slab, slab->count * sizeof *encodings);
     *batch = (weft_gpu_batch){.gpu = gpu, .slab = slab, .encodings = encodings, .since_ns = weft_clock_ns()};
     slab->plan = batch;
+    slab->step = STEP_CHAIN;
     batch->classes = weft_gpu_take_plain(slab, sizeof *batch->classes);
+    batch->classes->of = 0;
     weft_status status = diff_launch(batch);
-    slab->step = batch->chain.jobs ? STEP_CHAIN : STEP_DIFF;
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
@@ -205,7 +191,8 @@ weft_status weft_gpu_wrong_fail(const weft_gpu *gpu, const char *what)
                      gpu->driver->name, gpu->driver->number(gpu->device), what);
 }
 
-weft_status weft_gpu_totals_check(const weft_gpu_batch *batch)
+/* Checks the numbers of changes that the device counted. */
+static weft_status totals_check(const weft_gpu_batch *batch)
 {
     bool fits = true;
     for (uint32_t i = 0; i < batch->slab->count; i++)
@@ -213,85 +200,25 @@ weft_status weft_gpu_totals_check(const weft_gpu_batch *batch)
     return fits ? WEFT_OK : weft_gpu_wrong_fail(batch->gpu, "more changes than there are elements");
 }
 
-uint32_t weft_gpu_coded(const weft_gpu_batch *batch, uint32_t place)
-{
-    const uint32_t changed = batch->totals[place];
-    return changed > WEFT_FRAME_RUN_CHANGES && batch->encodings[place].job->now.units > 1 ? 0 : changed;
-}
-
-void weft_gpu_changed_note(const weft_gpu_batch *batch, uint32_t place)
-{
-    weft_gpu_encoding *encoding = &batch->encodings[place];
-    encoding->changed = weft_gpu_coded(batch, place);
-    if (encoding->changed == batch->totals[place])
-        encoding->job->changed = encoding->changed;
-    else
-        encoding->job->alone = encoding->job->levels;
-}
-
-/* Goes on to the next round, if jobs are left. */
-static weft_status round_begin(weft_gpu_batch *batch)
-{
-    batch->slab->device.used = batch->device_used;
-    batch->slab->pinned.used = batch->pinned_used;
-    batch->first = batch->end;
-    while (batch->first < batch->slab->count && batch->encodings[batch->first].changed == 0)
-        batch->first++;
-    batch->end = batch->first;
-    if (batch->first == batch->slab->count)
-        return WEFT_OK;
-    batch->slab->step = STEP_LISTS;
-    weft_status status = weft_gpu_round_lists(batch);
-    return status == WEFT_OK ? WEFT_AGAIN : status;
-}
-
 /* Each pass of a chain finds changes and codes them, so its time is that of coding. */
-static weft_status chain_step(weft_gpu_batch *batch)
-{
-    weft_status status = weft_gpu_chain_end(batch, elapsed_ms(batch, batch->slab->count));
-    if (status == WEFT_AGAIN)
-        status = weft_gpu_chain_launch(batch);
-    else if (status == WEFT_OK)
-        return round_begin(batch);
-    return status == WEFT_OK ? WEFT_AGAIN : status;
-}
-
 static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     weft_gpu_batch *batch = slab->plan;
     weft_status status;
-    double each;
     (void)gpu;
-    switch ((enum step)slab->step) {
-    case STEP_DIFF:
-        status = weft_gpu_totals_check(batch);
-        if (status != WEFT_OK)
-            return status;
-        each = elapsed_ms(batch, slab->count);
-        for (uint32_t i = 0; i < slab->count; i++) {
-            batch->encodings[i].job->diff_ms += each;
-            weft_gpu_changed_note(batch, i);
-        }
-        return round_begin(batch);
-    case STEP_CHAIN:
-        return chain_step(batch);
-    case STEP_LISTS:
-        slab->step = STEP_SETS;
-        status = weft_gpu_round_sets(batch);
-        if (status != WEFT_AGAIN)
-            return status == WEFT_OK ? WEFT_AGAIN : status;
-        /* fall through */
-    case STEP_SETS:
-        slab->step = STEP_PLANES;
-        status = weft_gpu_round_planes(batch);
-        return status == WEFT_OK ? WEFT_AGAIN : status;
-    default:
-        weft_gpu_round_end(batch);
-        each = elapsed_ms(batch, batch->end - batch->first);
-        for (uint32_t i = batch->first; i < batch->end; i++)
-            batch->encodings[i].job->encode_ms += each;
-        return round_begin(batch);
+    if (slab->step == STEP_REST) {
+        status = weft_gpu_rest_end(batch);
+        return status == WEFT_OK ? weft_gpu_rest_begin(batch) : status;
     }
+    status = batch->chain.ended ? WEFT_OK : totals_check(batch);
+    if (status == WEFT_OK)
+        status = weft_gpu_chain_end(batch, elapsed_ms(batch, slab->count));
+    if (status == WEFT_AGAIN) {
+        status = weft_gpu_chain_launch(batch);
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    slab->step = STEP_REST;
+    return status == WEFT_OK ? weft_gpu_rest_begin(batch) : status;
 }
 
 static weft_view *encode_view(void *job)

@@ -13,7 +13,7 @@ static weft_status follow_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     uint32_t tiles = 0;
     for (uint32_t i = 0; i < count && status == WEFT_OK; i++) {
         const weft_gpu_encoding *encoding = &batch->encodings[i];
-        if (encoding->follows || chain->made[i].bytes == 0) {
+        if (encoding->follows || batch->totals[i] == 0) {
             tiles += encoding->pair.tile_count;
             continue;
         }

@@ -67,6 +67,35 @@ weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view)
     return made;
 }
 
+uint64_t weft_gpu_copy_bytes(const weft_view *view)
+{
+    return weft_gpu_row_bytes(sizeof(weft_k_copy)) + weft_gpu_view_bytes(view) +
+           (view->boxes ? weft_gpu_row_bytes(view->run_count) : 0);
+}
+
+/* Writes how the runs of a view with boxes are cast; the view's row has no empty run. */
+static void casts_put(weft_gpu_sheet *sheet, const weft_view *view, weft_k_copy *row)
+{
+    void *casts;
+    if (!view->boxes)
+        return;
+    row->view.width = WEFT_K_CAST;
+    row->casts = weft_gpu_sheet_take(sheet, view->run_count, &casts);
+    uint8_t *cast = casts;
+    for (uint32_t r = 0; r < view->run_count; r++)
+        if (view->runs[r].count > 0)
+            *cast++ = weft_gpu_place_of(view, &view->runs[r]).cast;
+}
+
+uint64_t weft_gpu_copy_put(weft_gpu_sheet *sheet, const weft_view *view, uint64_t bytes)
+{
+    void *made;
+    const uint64_t address = weft_gpu_sheet_take(sheet, sizeof(weft_k_copy), &made);
+    *(weft_k_copy *)made = (weft_k_copy){.view = weft_gpu_view_put(sheet, view), .bytes = bytes};
+    casts_put(sheet, view, made);
+    return address;
+}
+
 void weft_gpu_classes_put(weft_gpu_classes *classes, weft_gpu_sheet *sheet, const weft_parameters *parameters,
                           const weft_view *view)
 {

@@ -42,6 +42,10 @@ weft_status weft_gpu_sheet_fetch(weft_gpu *gpu, weft_gpu_slab *slab, const weft_
 weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view);
 uint64_t weft_gpu_view_bytes(const weft_view *view);
 
+/* Writes the row of a copy between a view and dense bytes, and returns its address; and the bytes that this takes. */
+uint64_t weft_gpu_copy_put(weft_gpu_sheet *sheet, const weft_view *view, uint64_t bytes);
+uint64_t weft_gpu_copy_bytes(const weft_view *view);
+
 /* Classes of the jobs of a batch, which have one update's parameters and, as a rule, one kind of element. */
 typedef struct weft_gpu_classes {
     weft_class_map map;

@@ -22,8 +22,7 @@ static uint64_t dense_bytes(const weft_view *view)
 
 static weft_gpu_need copy_need(const copy_job *job)
 {
-    const uint64_t rows = weft_gpu_row_bytes(sizeof(weft_k_copy)) + weft_gpu_view_bytes(job->view) +
-                          (job->view->boxes ? weft_gpu_row_bytes(job->view->run_count) : 0) +
+    const uint64_t rows = weft_gpu_copy_bytes(job->view) +
                           sizeof(weft_k_part) * (uint64_t)weft_gpu_parts(job->view->count, WEFT_K_ELEMENTS);
     const uint64_t bytes = rows + weft_gpu_row_bytes(dense_bytes(job->view));
     return (weft_gpu_need){.device = bytes, .pinned = bytes};
@@ -60,20 +59,6 @@ static void sheets_open(weft_gpu_slab *slab, copy_plan *plan, copy_job (*of)(con
     plan->dense = weft_gpu_sheet_open(slab, dense, true);
 }
 
-/* Writes how the runs of a view with boxes are cast; the view's row has no empty run. */
-static void casts_put(copy_plan *plan, const weft_view *view, weft_k_copy *row)
-{
-    void *casts;
-    if (!view->boxes)
-        return;
-    row->view.width = WEFT_K_CAST;
-    row->casts = weft_gpu_sheet_take(&plan->rows, view->run_count, &casts);
-    uint8_t *cast = casts;
-    for (uint32_t r = 0; r < view->run_count; r++)
-        if (view->runs[r].count > 0)
-            *cast++ = weft_gpu_place_of(view, &view->runs[r]).cast;
-}
-
 /* Writes the rows of all jobs, then the rows of their parts; returns the number of parts. */
 static uint32_t rows_put(const weft_gpu *gpu, weft_gpu_slab *slab, copy_plan *plan, copy_job (*of)(const void *),
                          uint64_t *parts)
@@ -91,9 +76,7 @@ static uint32_t rows_put(const weft_gpu *gpu, weft_gpu_slab *slab, copy_plan *pl
             at = weft_gpu_sheet_take(&plan->dense, bytes, &made);
             plan->passing[i] = made;
         }
-        address[i] = weft_gpu_sheet_take(&plan->rows, sizeof(weft_k_copy), &made);
-        *(weft_k_copy *)made = (weft_k_copy){.view = weft_gpu_view_put(&plan->rows, job.view), .bytes = at};
-        casts_put(plan, job.view, made);
+        address[i] = weft_gpu_copy_put(&plan->rows, job.view, at);
         blocks += weft_gpu_parts(job.view->count, WEFT_K_ELEMENTS);
     }
     *parts = weft_gpu_sheet_take(&plan->rows, blocks * sizeof(weft_k_part), &made);

@@ -17,7 +17,6 @@
 #include "backends/kernels/digest.h"
 #include "backends/kernels/encode_fast.h"
 #include "backends/kernels/encode_frame.h"
-#include "backends/kernels/encode_plain.h"
 #include "backends/kernels/encode_tight.h"
 #include "backends/kernels/follow.h"
 #include "backends/kernels/gather.h"

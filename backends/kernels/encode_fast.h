@@ -85,18 +85,8 @@ WEFT_DEVICE void weft_fast_counts(weft_fast_shared *shared, const weft_k_changes
     weft_barrier();
 }
 
-WEFT_KERNEL(fast_count)(const weft_k_fast_count *rows)
-{
-    WEFT_SHARED(weft_fast_shared, shared);
-    const weft_k_fast_count *row = rows + weft_block();
-    uint32_t *out = WEFT_AT(uint32_t, row->counts);
-    weft_fast_counts(&shared, WEFT_AT(const weft_k_changes, row->changes), WEFT_AT(uint32_t, row->ranks));
-    for (uint32_t i = weft_thread(); i < sizeof(weft_k_fast_counts) / 4; i += WEFT_BLOCK)
-        out[i] = ((const uint32_t *)&shared.counts)[i];
-}
-
 /* Ranks, the rest of the unary plane from bit `used` on, and magnitudes. */
-WEFT_DEVICE void weft_fast_exceptions_write(weft_block_sums *sums, const weft_k_fast_write *row,
+WEFT_DEVICE void weft_fast_exceptions_write(weft_block_sums *sums, const weft_k_fast_planes *row,
                                             const weft_k_changes *changes, uint32_t used)
 {
     const uint32_t *ranks = WEFT_AT(const uint32_t, row->ranks);
@@ -126,19 +116,12 @@ WEFT_DEVICE void weft_fast_exceptions_write(weft_block_sums *sums, const weft_k_
 }
 
 /* Sets the ones of a payload that is all zero. Collective. */
-WEFT_DEVICE void weft_fast_planes(weft_block_sums *sums, const weft_k_fast_write *row, const weft_k_changes *changes)
+WEFT_DEVICE void weft_fast_planes(weft_block_sums *sums, const weft_k_fast_planes *row, const weft_k_changes *changes)
 {
     const uint32_t used =
         weft_k_gaps_put<true>(sums, changes, WEFT_AT(const uint32_t, changes->position), changes->count, row->gap_bits,
                               row->payload, 0, 8 * (uint64_t)row->unary_at);
     weft_fast_exceptions_write(sums, row, changes, used);
-}
-
-WEFT_KERNEL(fast_write)(const weft_k_fast_write *rows)
-{
-    WEFT_SHARED(weft_block_sums, sums);
-    const weft_k_fast_write *row = rows + weft_block();
-    weft_fast_planes(&sums, row, WEFT_AT(const weft_k_changes, row->changes));
 }
 
 #endif

@@ -8,26 +8,30 @@
 #include "backends/kernels/element.h"
 #include "backends/kernels/pieces.h"
 
+/* Puts in place of each word the sum of those before it, and after them that of all. Collective. */
+WEFT_DEVICE void weft_scan_words(weft_block_sums *sums, uint32_t *words, uint32_t count)
+{
+    uint32_t sum = 0;
+    for (uint32_t first = 0; first < count; first += WEFT_BLOCK) {
+        const uint32_t at = first + weft_thread();
+        const uint32_t word = at < count ? words[at] : 0;
+        uint32_t all;
+        const uint32_t before = weft_block_prefix(sums, word, &all);
+        if (at < count)
+            words[at] = sum + before;
+        sum += all;
+    }
+    if (weft_thread() == 0)
+        words[count] = sum;
+}
+
 WEFT_KERNEL(scan)(const weft_k_scan *rows)
 {
     WEFT_SHARED(weft_block_sums, sums);
     const weft_k_scan *row = rows + weft_block();
-    uint32_t *words = WEFT_AT(uint32_t, row->words);
-    uint32_t sum = 0;
-    for (uint32_t first = 0; first < row->count; first += WEFT_BLOCK) {
-        const uint32_t at = first + weft_thread();
-        const uint32_t word = at < row->count ? words[at] : 0;
-        uint32_t all;
-        const uint32_t before = weft_block_prefix(&sums, word, &all);
-        if (at < row->count)
-            words[at] = sum + before;
-        sum += all;
-    }
-    if (weft_thread() == 0) {
-        words[row->count] = sum;
-        if (row->total != 0)
-            *WEFT_AT(uint32_t, row->total) = sum;
-    }
+    weft_scan_words(&sums, WEFT_AT(uint32_t, row->words), row->count);
+    if (weft_thread() == 0)
+        *WEFT_AT(uint32_t, row->total) = WEFT_AT(const uint32_t, row->words)[row->count];
 }
 
 /* Number of the one that has `rank` ones below it; the word has more. */

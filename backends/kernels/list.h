@@ -37,17 +37,12 @@
     ROW(scan)                                                                                                          \
     ROW(gather)                                                                                                        \
     ROW(follow)                                                                                                        \
-    ROW(fast_count)                                                                                                    \
-    ROW(fast_write)                                                                                                    \
-    ROW(fast_lists)                                                                                                    \
+    ROW(frame_lists)                                                                                                   \
     ROW(fast_frame)                                                                                                    \
-    ROW(pairs_write)                                                                                                   \
-    ROW(full_write)                                                                                                    \
     ROW(class_rank)                                                                                                    \
     ROW(tight_count)                                                                                                   \
     ROW(list_make)                                                                                                     \
-    ROW(list_write)                                                                                                    \
-    ROW(tight_write)
+    ROW(tight_frame)
 /* clang-format on */
 
 #define WEFT_KERNEL_NUMBER(name) WEFT_GPU_KERNEL_##name,

@@ -1,4 +1,4 @@
-/* lists.h - sets of rising numbers, held as bits, into lists, and lists into Rice-coded gaps. */
+/* lists.h - sets of rising numbers, held as bits, into lists. */
 #ifndef WEFT_BACKENDS_KERNELS_LISTS_H
 #define WEFT_BACKENDS_KERNELS_LISTS_H
 
@@ -6,7 +6,7 @@
 #include "backends/kernels/gather.h"
 
 /* Bits of a word from number `at` on that belong to the universe. */
-WEFT_DEVICE uint32_t weft_set_word(const weft_k_list_make *row, uint32_t word, uint32_t at)
+WEFT_DEVICE uint32_t weft_set_word(const weft_k_set_list *row, uint32_t word, uint32_t at)
 {
     const uint32_t left = row->universe > at ? row->universe - at : 0;
     const uint32_t mask = left < 32 ? (1u << left) - 1 : 0xffffffffu;
@@ -14,7 +14,7 @@ WEFT_DEVICE uint32_t weft_set_word(const weft_k_list_make *row, uint32_t word, u
 }
 
 /* Quad `index` of what is to be listed; zero after the universe. */
-WEFT_DEVICE weft_quad weft_set_quad(const weft_k_list_make *row, uint32_t index)
+WEFT_DEVICE weft_quad weft_set_quad(const weft_k_set_list *row, uint32_t index)
 {
     if (index * 128 >= row->universe)
         return {0, 0, 0, 0};
@@ -25,7 +25,7 @@ WEFT_DEVICE weft_quad weft_set_quad(const weft_k_list_make *row, uint32_t index)
 }
 
 /* Lists the members; returns how many. */
-WEFT_DEVICE uint32_t weft_list_members(weft_seek *seek, const weft_k_list_make *row)
+WEFT_DEVICE uint32_t weft_list_members(weft_seek *seek, const weft_k_set_list *row)
 {
     uint32_t found = 0;
     for (uint32_t first = 0; first < row->universe; first += WEFT_SEEK_BITS) {
@@ -50,7 +50,12 @@ struct weft_list_shared {
 WEFT_KERNEL(list_make)(const weft_k_list_make *rows)
 {
     WEFT_SHARED(weft_list_shared, shared);
-    const weft_k_list_make *row = rows + weft_block();
+    const weft_k_tight_job *job = rows + weft_block() / WEFT_K_TIGHT_LISTS;
+    if (WEFT_AT(const weft_k_changes, job->job)->count == 0)
+        return;
+    weft_k_set_list *row = WEFT_AT(weft_k_set_list, job->lists) + weft_block() % WEFT_K_TIGHT_LISTS;
+    if (row->count == 0)
+        return;
     const uint32_t *members = WEFT_AT(const uint32_t, row->members);
     const uint32_t bits = weft_k_length(row->universe);
     uint32_t ones = 0;
@@ -66,15 +71,7 @@ WEFT_KERNEL(list_make)(const weft_k_list_make *rows)
         weft_add32(&shared.ones[weft_lane()], ones);
     weft_barrier();
     if (weft_thread() < 32)
-        WEFT_AT(uint32_t, row->gap_ones)[weft_thread()] = shared.ones[weft_thread()];
-}
-
-WEFT_KERNEL(list_write)(const weft_k_list_write *rows)
-{
-    WEFT_SHARED(weft_block_sums, sums);
-    const weft_k_list_write *row = rows + weft_block();
-    weft_k_gaps_put<false>(&sums, nullptr, WEFT_AT(const uint32_t, row->members), row->count, row->low_bits,
-                           row->payload, row->lows_at, row->unary_at);
+        row->gap_ones[weft_thread()] = shared.ones[weft_thread()];
 }
 
 #endif

@@ -284,7 +284,7 @@ typedef struct weft_k_diff {
 /* scan: one block a row puts in place of each word the sum of those before it, and after them that of all. */
 typedef struct weft_k_scan {
     uint64_t words; /* u32, count + 1 */
-    uint64_t total; /* u32: the sum of all once more; 0: nowhere */
+    uint64_t total; /* u32: the sum of all once more */
     uint32_t count;
     uint32_t unused;
 } weft_k_scan;
@@ -320,106 +320,6 @@ typedef struct weft_k_fast_counts {
     uint32_t under[WEFT_K_LENGTHS];  /* and so many under the ones with which it begins */
 } weft_k_fast_counts;
 
-/* fast_count: one block a row. */
-typedef struct weft_k_fast_count {
-    uint64_t changes; /* weft_k_changes */
-    uint64_t ranks;   /* u32, room for one each change: those of the exceptions are listed */
-    uint64_t counts;  /* weft_k_fast_counts */
-} weft_k_fast_count;
-
-/* fast_write: one block a row sets the ones of a payload that is all zero. */
-typedef struct weft_k_fast_write {
-    uint64_t changes; /* weft_k_changes */
-    uint64_t ranks;   /* as fast_count listed them */
-    uint64_t payload; /* aligned to 4 bytes */
-    uint32_t exceptions;
-    uint32_t gap_bits, rank_bits, magnitude_bits;
-    uint32_t ranks_at, unary_at, magnitudes_at; /* bytes of the payload before the planes */
-    uint32_t unused;
-} weft_k_fast_write;
-
-/* pairs_write: WEFT_K_SLICES blocks a row copy positions and new elements. */
-typedef struct weft_k_pairs_write {
-    uint64_t changes; /* weft_k_changes */
-    uint64_t payload; /* aligned to 4 bytes */
-} weft_k_pairs_write;
-
-/* full_write: WEFT_K_SLICES blocks a row write a word for each element of a tile: its bits, or the steps to them. */
-typedef struct weft_k_full_write {
-    uint64_t tile;    /* weft_k_diff */
-    uint64_t payload; /* where the job's first word goes; aligned to 16 bytes */
-    uint32_t steps;   /* 1: steps from the shadow */
-    uint32_t is_float;
-} weft_k_full_write;
-
-/* Classes of a job's elements, and the sizes of their sets. */
-typedef struct weft_k_encode_classes {
-    weft_k_view base; /* the shadow */
-    uint64_t of;      /* u8: class of each exponent up to `mask` */
-    uint64_t counts;  /* u32[WEFT_K_CLASSES][slices + 1] */
-    uint64_t ranks;   /* u32 a change: its rank in its class and slice, its class above 16 bits */
-    uint64_t changes; /* weft_k_changes */
-    uint32_t slices;  /* of the job */
-    uint32_t classes;
-    uint32_t shift, mask; /* of the exponent */
-    uint32_t magnitude_base, rice_most;
-} weft_k_encode_classes;
-
-/* class_rank: WEFT_K_SLICES blocks a row count a tile's elements of each class and rank its changes. */
-typedef struct weft_k_class_rank {
-    uint64_t tile; /* weft_k_diff, whose counts were scanned */
-    uint64_t job;  /* weft_k_encode_classes */
-} weft_k_class_rank;
-
-/* Counts that decide the lists of level tight. */
-typedef struct weft_k_tight_counts {
-    uint32_t population[WEFT_K_CLASSES];
-    uint32_t changed[WEFT_K_CLASSES];
-    uint32_t exceptions[WEFT_K_CLASSES];
-    uint32_t large;      /* exceptions on a base above E */
-    uint32_t further;    /* and of more than two steps */
-    uint32_t unary_bits; /* of the magnitudes */
-    uint32_t magnitude_bits;
-} weft_k_tight_counts;
-
-/* tight_count: one block a row makes the sets as bits. Class c of a set begins at the bit after the elements of the
- * classes before it, each rounded up to WEFT_K_SET_ALIGN. The bits are zero at first. */
-#define WEFT_K_SET_ALIGN 128u
-
-typedef struct weft_k_tight_count {
-    uint64_t job;        /* weft_k_encode_classes, with its counts scanned */
-    uint64_t positions;  /* bits: the elements of each class that changed */
-    uint64_t exceptions; /* bits: the changes of each class of more than one step */
-    uint64_t further;    /* bits: the large exceptions of more than two */
-    uint64_t counts;     /* weft_k_tight_counts */
-} weft_k_tight_count;
-
-/* list_make: one block a row lists the members of a set, or what is not in it, and counts the gaps' bits. */
-typedef struct weft_k_list_make {
-    uint64_t bits;     /* aligned to 16 bytes */
-    uint64_t members;  /* u32 */
-    uint64_t gap_ones; /* u32[32]: as in weft_k_fast_counts */
-    uint32_t universe;
-    uint32_t inverted;
-} weft_k_list_make;
-
-/* list_write: one block a row sets the ones of a list in planes that are all zero. */
-typedef struct weft_k_list_write {
-    uint64_t members;
-    uint64_t payload;
-    uint32_t count;
-    uint32_t low_bits;
-    uint32_t lows_at, unary_at; /* bits of the payload */
-} weft_k_list_write;
-
-/* tight_write: the same with directions and coded magnitudes. */
-typedef struct weft_k_tight_write {
-    uint64_t job; /* weft_k_encode_classes */
-    uint64_t payload;
-    uint32_t directions_at, unary_at, magnitudes_at; /* bits of the payload */
-    uint32_t unused;
-} weft_k_tight_write;
-
-#include "backends/kernels/rows_fast.h"
+#include "backends/kernels/rows_frame.h"
 
 #endif

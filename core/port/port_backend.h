@@ -93,7 +93,7 @@ typedef struct weft_frame_sink {
  *
  * The shadow may follow. While a frame is lent the backend may still have the lists of its changes. A caller that has
  * handed the frame on then sets `follow`, and `give` begins to put the new bits into the shadow. No other job may read
- * or write the shadow of those units until `followed` has returned. */
+ * or write the shadow of those units until `followed` has returned. So no job follows of which a level goes alone. */
 typedef struct weft_encode_job {
     weft_ticket ticket;
     weft_view now;                     /* the weights */

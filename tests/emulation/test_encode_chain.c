@@ -12,7 +12,7 @@
 #include "tests/emulation/both.h"
 #include "tests/emulation/encode_jobs.h"
 
-enum { FAST = 1u << WEFT_LEVEL_FAST, ROUNDS = 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_PAIRS };
+enum { FAST = 1u << WEFT_LEVEL_FAST, PLAIN = 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_PAIRS };
 
 static const weft_backend_options options = {-1, "auto", UINT64_C(24) * 16 << 20, 0};
 
@@ -114,7 +114,7 @@ static uint64_t slab_shorten(weft_gpu_slab *slab, uint64_t most)
     const uint64_t bytes = slab->device.bytes;
     slab->device.bytes = slab->promised.device - weft_gpu_encode.need(gpu, NULL).device + most;
     for (uint32_t i = 0; i < made.count; i++)
-        slab->device.bytes -= weft_gpu_round_rows(&made.jobs[i]).device + 2 * WEFT_GPU_ALIGN; /* no chain takes them */
+        slab->device.bytes -= weft_gpu_rest_need(&made.jobs[i]).device + 2 * WEFT_GPU_ALIGN; /* no chain takes them */
     return bytes;
 }
 
@@ -146,8 +146,8 @@ static void short_memory_is_enough(void **state)
         assert_int_equal(jobs_poll(gpu, &made), WEFT_OK);
         slab->device.bytes = bytes;
         assert_true(launches(WEFT_GPU_KERNEL_fast_frame) > 3);
-        assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), 0); /* no job went by rounds */
-        assert_in_range(lent_take(), 1, made.count / 2);           /* frames of the last pass */
+        assert_int_equal(launches(WEFT_GPU_KERNEL_load), 0); /* no job was the host's */
+        assert_in_range(lent_take(), 1, made.count / 2);     /* frames of the last pass */
         sets_end(host, &made, &wanted, &world);
         world_drop(&world);
     }
@@ -173,9 +173,8 @@ static uint32_t longest_check(emulation_world *world, bool *steps)
         longest += !steps[i] && used == WEFT_FRAME_HEADER_BYTES + LONGEST;
         frames += made.jobs[i].changed > 0;
     }
-    assert_int_equal(launches(WEFT_GPU_KERNEL_fast_count), any);
-    assert_true(any ? lent > 8 && lent < frames / 2
-                    : lent == frames); /* a round takes the memory of what is not its own */
+    assert_int_equal(launches(WEFT_GPU_KERNEL_load), any);
+    assert_int_equal(lent, any ? 0 : frames); /* what is the host's takes the memory of the frames */
     sets_end(host, &made, &wanted, world);
     return longest;
 }
@@ -188,7 +187,7 @@ static void frames_at_the_limit_are_the_hosts(void **state)
     const world_kind kind = {
         .dtype = WEFT_I8, .tensors = UNITS, .elements = UNIT_BYTES, .pieces = 2, .equal = true, .mixed = true};
     emulation_world world;
-    bool steps[JOBS], none[JOBS];
+    bool steps[JOBS] = {0}, none[JOBS] = {0};
     (void)state;
     for (uint32_t seed = 900; seed < 903; seed++) {
         world_make(&world, &kind, seed);
@@ -212,43 +211,81 @@ static void frames_at_the_limit_are_the_hosts(void **state)
 
 /* ---- the shadow follows */
 
-static void dense_load(const weft_view *view, uint8_t *bytes)
+static uint8_t *dense_load(const weft_view *view)
 {
+    uint8_t *bytes = test_malloc((size_t)view->count * view->width);
     weft_load_job job = {.view = *view, .bytes = bytes};
     assert_int_equal(weft_backend_host.load(host, &job), WEFT_OK);
+    return bytes;
 }
 
 /* Jobs that are asked to follow, in stretches and alone, have the new bits in the shadow, and others the old ones. */
+static void follow_check(emulation_world *world)
+{
+    uint8_t *before[JOBS] = {0};
+    sets_make(world);
+    for (uint32_t i = 0; i < made.count; i++)
+        before[i] = dense_load(&made.jobs[i].shadow);
+    assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
+    for (uint32_t i = 0; i < made.count; i++)
+        made.jobs[i].follow = i % 5 != 1 && i % 7 != 3;
+    assert_in_range(lent_take(), 2, made.count);
+    assert_int_equal(weft_gpu_followed(gpu), WEFT_OK);
+    assert_in_range(launches(WEFT_GPU_KERNEL_follow), 1, made.count);
+    for (uint32_t i = 0; i < made.count; i++) {
+        const weft_encode_job *job = &made.jobs[i];
+        uint8_t *now = dense_load(&job->now), *after = dense_load(&job->shadow);
+        assert_memory_equal(after, job->follow ? now : before[i], (size_t)job->now.count * job->now.width);
+        test_free(after);
+        test_free(now);
+        test_free(before[i]);
+    }
+    jobs_drop(&made);
+    jobs_drop(&wanted);
+}
+
 static void the_shadow_follows(void **state)
 {
     static const world_change change = {.per_million = 30000, .wild = 2};
     static const weft_dtype dtypes[] = {WEFT_I8, WEFT_BF16, WEFT_F32, WEFT_F64};
-    static uint8_t before[JOBS][8 * 1024], now[8 * 1024], after[8 * 1024];
     emulation_world world;
     (void)state;
     for (uint32_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
-        const world_kind kind = {.dtype = dtypes[d], .tensors = 60, .elements = 900, .pieces = 2, .mixed = true};
+        const bool large = dtypes[d] == WEFT_BF16; /* jobs of several slices */
+        const world_kind kind = {.dtype = dtypes[d],
+                                 .tensors = large ? 3 : 60,
+                                 .elements = large ? 90000 : 900,
+                                 .pieces = 2,
+                                 .equal = large,
+                                 .mixed = true};
         world_make(&world, &kind, 1000);
         world_step(&world, &change);
-        sets_make(&world);
-        for (uint32_t i = 0; i < made.count; i++)
-            dense_load(&made.jobs[i].shadow, before[i]);
-        assert_int_equal(jobs_run(gpu, &made), WEFT_OK);
-        for (uint32_t i = 0; i < made.count; i++)
-            made.jobs[i].follow = i % 5 != 1 && i % 7 != 3;
-        assert_true(lent_take() > 20);
-        assert_int_equal(weft_gpu_followed(gpu), WEFT_OK);
-        assert_in_range(launches(WEFT_GPU_KERNEL_follow), 5, made.count);
-        for (uint32_t i = 0; i < made.count; i++) {
-            const weft_encode_job *job = &made.jobs[i];
-            dense_load(&job->now, now);
-            dense_load(&job->shadow, after);
-            assert_memory_equal(after, job->follow ? now : before[i], (size_t)job->now.count * job->now.width);
-        }
-        jobs_drop(&made);
-        jobs_drop(&wanted);
+        follow_check(&world);
         world_drop(&world);
     }
+}
+
+/* What is the host's is brought as memory allows. */
+static void units_of_the_host_come_in_rounds(void **state)
+{
+    static const world_change change = {.per_million = 30000, .wild = 2};
+    const world_kind kind = {
+        .dtype = WEFT_F32, .tensors = 80, .elements = 900, .pieces = 1, .equal = true, .mixed = true};
+    emulation_world world;
+    (void)state;
+    world_make(&world, &kind, 1100);
+    world_step(&world, &change);
+    jobs_make(&made, &world, 1u << WEFT_LEVEL_PAIRS, 0, NULL, 9);
+    jobs_make(&wanted, &world, 1u << WEFT_LEVEL_PAIRS, 0, NULL, 9);
+    weft_emulation_driver_set(wave(), 9);
+    assert_int_equal(jobs_submit(gpu, &made), WEFT_AGAIN);
+    weft_gpu_slab *slab = &gpu->slabs[made.jobs[0].ticket.batch];
+    const uint64_t bytes = slab_shorten(slab, 48 << 10);
+    assert_int_equal(jobs_poll(gpu, &made), WEFT_OK);
+    slab->device.bytes = bytes;
+    assert_in_range(launches(WEFT_GPU_KERNEL_load), 3, made.count / 2);
+    sets_end(host, &made, &wanted, &world);
+    world_drop(&world);
 }
 
 #endif
@@ -269,10 +306,10 @@ static void *at(uint64_t address)
 }
 
 /* What the device says of one of the frames. */
-static weft_k_fast_made *made_of(uint64_t rows, uint32_t count)
+static weft_k_made *made_of(uint64_t rows, uint32_t count)
 {
     const weft_k_fast_frame *job = (const weft_k_fast_frame *)at(rows) + count / 2;
-    return at(job->made);
+    return at(job->fast.made);
 }
 
 static void tell_far_place(uint64_t rows, uint32_t count)
@@ -299,13 +336,6 @@ static void tell_many_changes(uint64_t rows, uint32_t count)
 {
     const weft_k_scan *row = (const weft_k_scan *)at(rows) + count / 2;
     *(uint32_t *)at(row->total) = UINT32_MAX / 64;
-}
-
-static void tell_wide_gaps(uint64_t rows, uint32_t count)
-{
-    const weft_k_fast_count *row = at(rows);
-    for (uint32_t i = 0; i < count; i++)
-        ((weft_k_fast_counts *)at(row[i].counts))->gap_ones[31] = 1u << 20;
 }
 
 static weft_status lying_launch(weft_gpu_device *device, void *stream, enum weft_gpu_kernel kernel, uint32_t blocks,
@@ -346,8 +376,7 @@ static void wrong_numbers_lose_the_device(void **state)
     static const lie lies[] = {
         {WEFT_GPU_KERNEL_fast_frame, FAST, tell_far_place},    {WEFT_GPU_KERNEL_fast_frame, FAST, tell_no_place},
         {WEFT_GPU_KERNEL_fast_frame, FAST, tell_long_payload}, {WEFT_GPU_KERNEL_fast_frame, FAST, tell_longer_payload},
-        {WEFT_GPU_KERNEL_scan, FAST, tell_many_changes},       {WEFT_GPU_KERNEL_scan, ROUNDS, tell_many_changes},
-        {WEFT_GPU_KERNEL_fast_count, ROUNDS, tell_wide_gaps},
+        {WEFT_GPU_KERNEL_scan, FAST, tell_many_changes},       {WEFT_GPU_KERNEL_scan, PLAIN, tell_many_changes},
     };
     const world_kind kind = {
         .dtype = WEFT_F32, .tensors = 8, .elements = 900, .pieces = 1, .equal = true, .mixed = true};
@@ -360,12 +389,60 @@ static void wrong_numbers_lose_the_device(void **state)
     world_drop(&world);
 }
 
+#ifndef WEFT_EMULATION_THREADS
+static void tell_nothing(uint64_t rows, uint32_t count)
+{
+    (void)rows;
+    (void)count;
+}
+
+static void tell_old_bits(uint64_t rows, uint32_t count)
+{
+    (void)rows;
+    (void)count;
+    job_calm(&made.jobs[0]);
+}
+
+/* Weights that are the shadow's again after diff has seen them: no job of the batch follows. */
+static void equal_bits_do_not_follow(void **state)
+{
+    static const lie lies[] = {{WEFT_GPU_KERNEL_diff, FAST, tell_nothing}, {WEFT_GPU_KERNEL_diff, FAST, tell_old_bits}};
+    const world_kind kind = {
+        .dtype = WEFT_I8, .tensors = 8, .elements = 900, .pieces = 1, .equal = true, .mixed = true};
+    weft_gpu_driver driver = weft_emulation_driver;
+    emulation_world world;
+    weft_gpu *device;
+    (void)state;
+    driver.launch = lying_launch;
+    for (uint32_t l = 0; l < 2; l++) {
+        uint32_t follow = 0;
+        told = &lies[l];
+        assert_int_equal(weft_gpu_open(&driver, &options, &device), WEFT_OK);
+        world_make(&world, &kind, 960);
+        world_step(&world, &(world_change){.per_million = 10000});
+        jobs_make(&made, &world, FAST, 0, NULL, 9);
+        for (uint32_t i = 0; i < made.count; i++)
+            made.jobs[i].lend = true;
+        assert_int_equal(jobs_run(device, &made), WEFT_OK);
+        for (uint32_t i = 0; i < made.count; i++) {
+            follow += made.jobs[i].follows;
+            weft_gpu_give(device, &made.jobs[i]);
+        }
+        assert_int_equal(follow > 0, l == 0);
+        jobs_drop(&made);
+        weft_gpu_close(device);
+        world_drop(&world);
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #ifndef WEFT_EMULATION_THREADS
         cmocka_unit_test(many_jobs_are_the_hosts),           cmocka_unit_test(short_memory_is_enough),
         cmocka_unit_test(frames_at_the_limit_are_the_hosts), cmocka_unit_test(the_shadow_follows),
+        cmocka_unit_test(units_of_the_host_come_in_rounds),  cmocka_unit_test(equal_bits_do_not_follow),
 #endif
         cmocka_unit_test(wrong_numbers_lose_the_device),
     };

@@ -11,6 +11,7 @@
 
 #include "backends/gpu/gpu_encode.h"
 #include "codec/chooser.h"
+#include "codec/tight.h"
 
 stand_in_frames each;
 
@@ -81,63 +82,60 @@ static void scan_row(const weft_k_scan *row)
         memcpy(at(row->total), &changed, sizeof changed);
 }
 
-/* Gaps of 100 elements on average, and exceptions of a few steps. */
-static weft_k_fast_counts fast_counts(void)
+/* Memory for the next frames, laid out as frame_lists does it. There must be memory for all jobs, because a device
+ * would need another pass. */
+static const weft_k_frame_lists *lists;
+
+/* Writes a payload, because a caller that copies it finds it where a device left it. Returns where it is. */
+static uint8_t *payload_put(uint64_t made, uint32_t job, uint32_t bytes, const weft_k_made *numbers)
 {
-    weft_k_fast_counts counts = {.exceptions = each.exceptions};
-    for (int bit = 0; bit < 7; bit++)
-        counts.gap_ones[bit] = each.changed / 2;
-    for (int bit = 0; bit < 4; bit++)
-        counts.rank_ones[bit] = each.exceptions / 2;
-    counts.length[1] = counts.under[1] = each.exceptions;
-    return counts;
+    const uint32_t room = 1 + (each.changed * 35 / 8 + 256 + 15) / 16;
+    uint8_t *payload = (uint8_t *)at(lists->copies) + 16 * (uint64_t)(1 + job * room);
+    assert_true((job + 1) * room <= lists->frame_quads && bytes < 16 * room);
+    memset(payload, 0x5a, bytes);
+    *(weft_k_made *)at(made) = *numbers;
+    ((weft_k_made *)at(made))->place = 1 + job * room;
+    ((weft_k_made *)at(made))->bytes = bytes;
+    return payload;
 }
 
-/* Memory for the next rows of fast_frame, laid out as fast_lists does it. There must be memory for all jobs, because a
- * device would need another pass. */
-static const weft_k_fast_lists *lists;
-
-/* Writes payloads, because a caller that copies them finds them where a device left them. */
+/* Gaps of 100 elements on average, and exceptions of a few steps. */
 static void fast_frame_row(const weft_k_fast_frame *row, uint32_t job)
 {
-    const uint32_t room = 1 + (each.changed * 35 / 8 + 256 + 15) / 16, words = (each.changed * 4 + 15) / 16;
-    const weft_k_fast_counts counts = fast_counts();
-    weft_encode_job units = {.now = {.count = row->changes.elements, .width = 2}};
-    const weft_gpu_encoding encoding = {.job = &units, .changed = each.changed, .fast_counts = &counts};
-    const weft_fast_plan plan = weft_gpu_fast_plan(&encoding);
-    const uint32_t bytes = (uint32_t)weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
-    assert_true((job + 1) * room <= lists->frame_quads);
+    const uint32_t m = each.changed, e = each.exceptions;
+    const weft_fast_shape shape = {.changed = m,
+                                   .exceptions = e,
+                                   .gap_bits = weft_fast_rice(row->changes.elements, m),
+                                   .rank_bits = weft_fast_rice(m, e),
+                                   .magnitude_bits = 1};
+    const uint32_t words = (4 * m + 15) / 16, bytes = (uint32_t)weft_fast_payload(&shape, m + m / 2 + 5 * e / 2, e);
+    const weft_k_made made = {.exceptions = e, .gap_bits = (uint16_t)shape.gap_bits, .magnitude_bits = 1};
+    if (!row->fast.made)
+        return;
     assert_true((job + 1) * 3 * (words + 1) <= lists->list_quads);
-    memset((uint8_t *)at(lists->copies) + 16 * (uint64_t)(1 + job * room), 0x5a, bytes);
-    *(weft_k_fast_made *)at(row->made) = (weft_k_fast_made){.place = 1 + job * room,
-                                                            .bytes = bytes,
-                                                            .exceptions = each.exceptions,
-                                                            .gap_bits = (uint16_t)plan.shape.gap_bits,
-                                                            .magnitude_bits = (uint8_t)plan.shape.magnitude_bits};
+    payload_put(row->fast.made, job, bytes, &made);
+}
+
+static weft_tight_list list_of(uint32_t members, uint32_t universe)
+{
+    return (weft_tight_list){.members = members, .low_bits = members ? weft_fast_rice(universe, members) : 0};
 }
 
 /* Changes in equal parts of all classes, and what is left in the first. */
-static void tight_count_row(const weft_k_tight_count *row)
+static void tight_frame_row(const weft_k_tight_frame *row, uint32_t job)
 {
-    const weft_k_encode_classes *job = at(row->job);
-    weft_k_tight_counts counts = {.unary_bits = 2 * each.exceptions, .magnitude_bits = each.exceptions};
+    const uint32_t changed = each.changed / CLASSES, exceptions = each.exceptions / CLASSES;
+    weft_tight_shape shape = {.changed = each.changed};
     for (uint32_t c = 0; c < CLASSES; c++) {
-        counts.population[c] = job->base.count / CLASSES;
-        counts.changed[c] = each.changed / CLASSES;
-        counts.exceptions[c] = each.exceptions / CLASSES;
+        shape.positioned |= 1u << c;
+        shape.exceptional |= 1u << c;
+        shape.positions[c] = list_of(changed + (c ? 0 : each.changed % CLASSES), row->base.count / CLASSES);
+        shape.exceptions[c] = list_of(exceptions, changed);
     }
-    counts.changed[0] += each.changed % CLASSES;
-    *(weft_k_tight_counts *)at(row->counts) = counts;
-}
-
-/* Gaps of 100 elements of a class on average, and of 13 of its changes. */
-static void list_make_row(const weft_k_list_make *row)
-{
-    const bool positions = row->universe > each.changed;
-    uint32_t *ones = at(row->gap_ones);
-    for (int bit = 0; bit < 32; bit++)
-        ones[bit] =
-            bit < (positions ? 7 : 4) ? (positions ? each.changed / CLASSES : each.exceptions / CLASSES) / 2 : 0;
+    const uint32_t unary = 3 * each.changed / 2 + 7 * each.exceptions / 2;
+    const weft_k_made made = {.exceptions = weft_tight_parameters(&shape)};
+    weft_tight_write_lists(&shape, payload_put(row->payload.made, job,
+                                               (uint32_t)weft_tight_payload(&shape, unary, each.exceptions), &made));
 }
 
 static void decode_part(const weft_k_part *part)
@@ -164,14 +162,12 @@ void stand_in(uint32_t kernel, uint32_t blocks, uint64_t rows)
     for (uint32_t i = 0; i < blocks; i++) {
         if (kernel == WEFT_GPU_KERNEL_scan)
             scan_row((const weft_k_scan *)at(rows) + i);
-        else if (kernel == WEFT_GPU_KERNEL_fast_lists)
+        else if (kernel == WEFT_GPU_KERNEL_frame_lists)
             lists = at(rows);
         else if (kernel == WEFT_GPU_KERNEL_fast_frame)
             fast_frame_row((const weft_k_fast_frame *)at(rows) + i, i);
-        else if (kernel == WEFT_GPU_KERNEL_tight_count)
-            tight_count_row((const weft_k_tight_count *)at(rows) + i);
-        else if (kernel == WEFT_GPU_KERNEL_list_make)
-            list_make_row((const weft_k_list_make *)at(rows) + i);
+        else if (kernel == WEFT_GPU_KERNEL_tight_frame)
+            tight_frame_row((const weft_k_tight_frame *)at(rows) + i, i);
         else if (kernel == WEFT_GPU_KERNEL_decode_steps || kernel == WEFT_GPU_KERNEL_decode_magnitudes)
             decode_part((const weft_k_part *)at(rows) + i);
         else if (kernel == WEFT_GPU_KERNEL_load)

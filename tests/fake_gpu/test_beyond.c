@@ -72,8 +72,7 @@ static void rows_check(uint32_t kernel, uint32_t blocks, uint64_t rows)
         else if (kernel == WEFT_GPU_KERNEL_digest)
             digest_check((const weft_k_digest *)at(rows) + i);
         else if (kernel == WEFT_GPU_KERNEL_tight_count)
-            seen.base +=
-                view_check(&((const weft_k_encode_classes *)at(((const weft_k_tight_count *)at(rows))[i].job))->base);
+            seen.base += view_check(&((const weft_k_tight_count *)at(rows))[i].base);
         else if ((kernel == WEFT_GPU_KERNEL_decode_steps || kernel == WEFT_GPU_KERNEL_decode_magnitudes) &&
                  part[i].index == 0)
             seen.base += view_check(&((const weft_k_decode *)at(part[i].job))->view);

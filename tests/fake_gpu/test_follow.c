@@ -17,6 +17,7 @@ static weft_backend table;
 static struct {
     fleet *fleet;
     uint32_t submitted, given, followed; /* encode jobs of the publish that is under way */
+    uint32_t alone;                      /* runs of which a level goes unit by unit */
     uint32_t fails_at;                   /* this one is not taken, as if the device were late; 0: none is */
     uint32_t decoded;                    /* decode jobs */
     uint64_t late;                       /* a bit for each of these that is not taken; the last stands for later ones */
@@ -63,6 +64,8 @@ static void play_give(weft_backend_state *state, weft_encode_job *job)
 {
     play.given += job->frame_bytes[WEFT_LEVEL_FAST] > 0;
     play.followed += job->follow;
+    play.alone += job->alone != 0;
+    assert_false(job->follow && job->alone);
     weft_backend_cuda.give(state, job);
     if (job->follow && play.followed == play.stalls_after)
         stall();
@@ -73,18 +76,27 @@ static weft_publisher *publisher_of(const fleet *f)
     return &f->trainer.session->trainer->publisher;
 }
 
+static uint32_t torn; /* versions that the trainer named anew */
+
+static void hear(void *f, weft_log_level level, const char *line)
+{
+    (void)f;
+    (void)level;
+    torn += strstr(line, "the weights changed while it was published") != NULL;
+}
+
 /* A trainer whose batches have `most` jobs. */
-static fleet *open_with(fleet_size size, uint32_t most, const char *key)
+static fleet *open_with(fleet_size size, uint32_t most, const char *level)
 {
     static const char *overrides[12];
     const char *const all[] = {"trainer.backend=cuda",
                                "trainer.shadow=device",
                                "peers.backend=host",
-                               "peers.level=fast",
+                               level,
                                "peers.provider=tcp",
                                "peers.address=127.0.0.1",
                                "commit.snapshot=staged",
-                               key,
+
                                NULL};
     memcpy(overrides, all, sizeof all);
     table = weft_backend_cuda;
@@ -96,6 +108,7 @@ static fleet *open_with(fleet_size size, uint32_t most, const char *key)
     memset(&play, 0, sizeof play);
     play.fleet = f;
     f->trainer.far = &far_cuda_0;
+    f->heard = hear;
     fleet_start_trainer(f, NULL);
     ((weft_gpu *)(void *)f->trainer.session->device)->jobs_most = most;
     fleet_join(f, 0, FLEET_SAME);
@@ -153,7 +166,7 @@ static void frames_follow(void **state)
     static const uint32_t densities[] = {20, 300, 1000, 0};
     (void)state;
     for (uint32_t most = 1; most < 4; most += 2) {
-        fleet *f = open_with(FLEET_SMALL, most, NULL);
+        fleet *f = open_with(FLEET_SMALL, most, "peers.level=fast");
         for (uint32_t d = 0; d < sizeof densities / sizeof *densities; d++) {
             play_begin(0, 0, NULL);
             fleet_publish(f, densities[d]);
@@ -165,6 +178,26 @@ static void frames_follow(void **state)
         }
         close_all(f);
     }
+}
+
+/* Beside another level. What has units that go alone does not follow, because they are compared with the shadow. */
+static void beside_another_level(void **state)
+{
+    static const char *const levels[] = {"peers.level=tight", "peers.level=pairs", "peers.level=full"};
+    uint32_t followed = 0, alone = 0;
+    (void)state;
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        fleet *f = open_with(FLEET_TILES, 1, levels[l]);
+        for (uint32_t density = 2; density < 30; density += 9) {
+            play_begin(0, 0, NULL);
+            fleet_publish(f, density);
+            all_are_right(f, 1);
+            followed += play.followed;
+            alone += play.alone;
+        }
+        close_all(f);
+    }
+    assert_true(followed > 5 && alone > 0);
 }
 
 /* ---- a publish fails at each of its jobs, while a rollout joins */
@@ -182,7 +215,7 @@ static void goes_back(void **state)
     uint32_t followed = 0;
     uint64_t snapshot_bytes = 0;
     (void)state;
-    fleet *f = open_with(FLEET_SMALL, 2, NULL);
+    fleet *f = open_with(FLEET_SMALL, 2, "peers.level=fast");
     for (uint32_t i = 0; i < sizeof fails / sizeof *fails; i++) {
         play_begin(fails[i], fails[i], joins);
         publish_fails(f, 100, WEFT_E_TIMEOUT);
@@ -205,7 +238,7 @@ static void goes_back(void **state)
 static void comes_back_late(void **state)
 {
     (void)state;
-    fleet *f = open_with(FLEET_SMALL, 2, NULL);
+    fleet *f = open_with(FLEET_SMALL, 2, "peers.level=fast");
     play_begin(7, 0, NULL);
     play.late = 1 << 2 | 1 << 3;
     publish_fails(f, 100, WEFT_E_TIMEOUT);
@@ -235,7 +268,7 @@ static void patience_set(const fleet *f, uint64_t ms)
 static void waits_for_what_follows(void **state)
 {
     (void)state;
-    fleet *f = open_with(FLEET_SMALL, 1, NULL);
+    fleet *f = open_with(FLEET_SMALL, 1, "peers.level=fast");
     for (uint32_t after = 2; after < 5; after += 2) {
         patience_set(f, 100);
         play_begin(0, 0, NULL);
@@ -258,7 +291,7 @@ static void a_launch_fails(void **state)
     uint32_t lost = 0;
     bool spoiled = true;
     for (uint64_t nth = 1; spoiled; nth++) {
-        fleet *f = open_with(FLEET_SMALL, 4, NULL);
+        fleet *f = open_with(FLEET_SMALL, 4, "peers.level=fast");
         const weft_fake_control *fake = world[WORLD_CUDA].fake;
         fleet_change(f->layout, f->dense, 100, &f->seed);
         fleet_model_put(&f->trainer.model, f->dense);
@@ -283,7 +316,7 @@ static void journal_is_full(void **state)
 {
     (void)state;
     for (uint32_t fails_at = 0; fails_at <= 12; fails_at += 12) {
-        fleet *f = open_with(FLEET_SMALL, 2, NULL);
+        fleet *f = open_with(FLEET_SMALL, 2, "peers.level=fast");
         weft_arena *arena = &publisher_of(f)->journal.arena;
         weft_chain others;
         uint32_t versions = 0;
@@ -318,8 +351,9 @@ static void weights_change(void **state)
 {
     uint32_t unfollowed = 0;
     (void)state;
+    torn = 0;
     for (uint32_t most = 1; most < 4; most += 2) {
-        fleet *f = open_with(FLEET_SMALL, most, NULL);
+        fleet *f = open_with(FLEET_SMALL, most, "peers.level=fast");
         const weft_fake_control *fake = world[WORLD_CUDA].fake;
         fleet_model *model = &f->trainer.model;
         uint8_t *before = test_malloc(model->memory_bytes);
@@ -346,14 +380,16 @@ static void weights_change(void **state)
         close_all(f);
     }
     assert_true(unfollowed > 0);
+    assert_int_equal(torn, 2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_follow),          cmocka_unit_test(goes_back),       cmocka_unit_test(comes_back_late),
-        cmocka_unit_test(waits_for_what_follows), cmocka_unit_test(journal_is_full), cmocka_unit_test(weights_change),
-        cmocka_unit_test(a_launch_fails),
+        cmocka_unit_test(frames_follow),   cmocka_unit_test(goes_back),
+        cmocka_unit_test(comes_back_late), cmocka_unit_test(waits_for_what_follows),
+        cmocka_unit_test(journal_is_full), cmocka_unit_test(weights_change),
+        cmocka_unit_test(a_launch_fails),  cmocka_unit_test(beside_another_level),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,15 +235,12 @@ static weft_encode_job encode_job(world *w, uint32_t unit, uint32_t levels, weft
                              .lend = levels == 1u << WEFT_LEVEL_FAST};
 }
 
-/* Takes the frames that are lent, and has the shadow follow. It has the target's bits if it followed in all. */
+/* Has the shadow follow. It has the target's bits if it followed in all. */
 static void follow(const world *w, weft_encode_job *jobs)
 {
     bool all = true;
     for (uint32_t u = 0; u < w->units; u++) {
         weft_encode_job *job = &jobs[u];
-        const uint8_t *lent = job->lent[WEFT_LEVEL_FAST];
-        if (lent)
-            memcpy(job->sinks[WEFT_LEVEL_FAST].data, lent, job->frame_bytes[WEFT_LEVEL_FAST]);
         job->follow = job->follows;
         all = all && (job->follows || job->changed == 0);
         weft_gpu_give(w->gpu, job);
@@ -258,7 +255,8 @@ static void encoded_prove(const world *w, const weft_encode_job *job, const room
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
         pair_must(job->frame_bytes[level] == r->length[level] ? WEFT_OK : WEFT_E_STATE, "encode: length");
-        must_equal("encode", r->frame[level], r->host_frame[level], job->frame_bytes[level]);
+        must_equal("encode", job->lent[level] ? job->lent[level] : r->frame[level], r->host_frame[level],
+                   job->frame_bytes[level]);
     }
     must_equal("digests", r->delta, r->host_delta, w->layout->part_count * sizeof(uint64_t));
 }
@@ -282,9 +280,9 @@ static void encode(world *w, uint32_t levels, room *rooms)
         jobs[u] = encode_job(w, u, levels, sinks[u], r->delta);
     }
     batch(w, &weft_gpu_encode, jobs, sizeof jobs[0]);
-    follow(w, jobs);
     for (uint32_t u = 0; u < w->units; u++)
         encoded_prove(w, &jobs[u], &rooms[u]);
+    follow(w, jobs);
 }
 
 static void list_fill(void *user, uint64_t list, weft_apply_job *job)

@@ -24,7 +24,7 @@ CPU_MOST = 20 # s of a run, which takes one
 BUGS = {
     "the first barrier of a prefix is left out": ("scan", r"bar\.sync\s+0;", 0, ""),
     "the second barrier of a prefix is left out": ("decode_lists", r"bar\.sync\s+0;", 1, ""),
-    "a barrier after the clearing is left out": ("fast_count", r"bar\.sync\s+0;", 1, ""),
+    "a barrier after the clearing is left out": ("fast_frame", r"bar\.sync\s+0;", 1, ""),
     "a barrier after the table is left out": ("decode_classes", r"bar\.sync\s+0;", 0, ""),
     "a store goes to device memory, not the block's": ("scan", r"st\.shared\.", 0, "st.global."),
     "a load comes from the block's memory": ("apply", r"ld\.global\.b32", 2, "ld.shared.b32"),
@@ -34,12 +34,12 @@ BUGS = {
     "a wide load off its alignment": ("diff", r"(ld\.global\.cs\.v4\S+\s+\{[^}]*\}, \[%rd\d+)(\+\d+)?\]", 0, r"\1+8]"),
     "an element's load is too wide": ("decode_steps", r"ld\.global\.b16", 0, "ld.global.b64"),
     "lanes are left out of a shuffle": ("digest", r"(shfl\.sync\.idx\.b32[^;]*), -1;", 0, r"\1, 65535;"),
-    "lanes are left out of a vote": ("fast_count", r"(vote\.sync\.ballot\.b32[^;]*), -1;", 0, r"\1, 1;"),
+    "lanes are left out of a vote": ("fast_frame", r"(vote\.sync\.ballot\.b32[^;]*), -1;", 0, r"\1, 1;"),
     "a shuffle of halves of warps": ("digest", r"(shfl\.sync\.idx\.b32[^;]*), 31, -1;", 0, r"\1, 15, -1;"),
     "a word that one block stores for all": ("digest", r"atom\.global\.add\.u64\s+%\w+, (\[[^;]*);|red\.global\.add\.u64\s+(\[[^;]*);",
                                             0, r"st.global.b64 \1;"),
     "bits that are stored, not added to others": (
-        "fast_write", r"atom\.global\.or\.b32\s+%\w+, (\[[^;]*);", 0, r"st.global.b32 \1;"),
+        "fast_frame", r"atom\.global\.or\.b32\s+%\w+, (\[[^;]*);", 0, r"st.global.b32 \1;"),
     "every block does the first one's part": ("load", r"mov\.[ub]32\s+(%r\d+), %ctaid\.x;", 0, r"mov.b32 \1, 0;"),
     "every block of undo does the first one's part": ("undo", r"mov\.[ub]32\s+(%r\d+), %ctaid\.x;", 0, r"mov.b32 \1, 0;"),
     "a shift that drops the sign": ("decode_steps", r"shr\.s32", 0, "shr.u32"),
