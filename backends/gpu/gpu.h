@@ -236,7 +236,7 @@ weft_status weft_gpu_result_of(weft_gpu *gpu, const weft_ticket *ticket);
 
 /* Gives back what a job was lent. */
 void weft_gpu_give(weft_gpu *gpu, weft_encode_job *job);
-/* gpu_encode_frames.c: ends the loan to job `place` of a slab, whose shadow is to follow or not; and puts all that the
+/* gpu_encode_lent.c: ends the loan to job `place` of a slab, whose shadow is to follow or not; and puts all that the
  * slab has lent into the sinks. */
 void weft_gpu_lent_end(weft_gpu_slab *slab, uint32_t place, bool follow);
 void weft_gpu_lent_settle(weft_gpu_slab *slab);

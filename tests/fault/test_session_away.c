@@ -24,9 +24,11 @@ static void join_one(fleet *f)
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
 }
 
+/* The trainer knows of it before it knows itself. */
 static void join_behind(fleet *f)
 {
     fleet_join_behind(f, BEHIND);
+    assert_true(fleet_event(f->rollouts[BEHIND].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
 }
 
 static void ended(fleet *f)
