@@ -51,7 +51,7 @@ typedef struct weft_gpu_encoding {
     bool follows;   /* the shadow is to follow */
 } weft_gpu_encoding;
 
-/* What a batch has for its chain of launches. */
+/* State of a batch's chain of launches. */
 typedef struct weft_gpu_chain {
     uint64_t jobs;                /* weft_k_frame_job for each job */
     uint64_t tight;               /* weft_k_tight_job for each job that wants level tight */
@@ -93,7 +93,7 @@ typedef struct weft_gpu_batch {
 weft_status weft_gpu_wrong_fail(const weft_gpu *gpu, const char *what);
 
 /* gpu_encode_chain.c */
-/* What a chain must have for one job; and what each job adds, without its lists. */
+/* Return the memory that a chain must have for one job, and the memory that each job adds, without its lists. */
 weft_gpu_need weft_gpu_chain_least(void);
 weft_gpu_need weft_gpu_chain_need(const weft_encode_job *job);
 /* Returns the device memory of a job's lists and payloads, if so many of its elements changed. */
@@ -116,7 +116,7 @@ void weft_gpu_frame_put(weft_encode_job *job, weft_level level, const uint8_t *f
 
 /* gpu_encode_rest.c: levels of which the device makes no frame, and payloads that are not worth one. The elements of
  * single units come to the host, whose backend codes them. */
-/* What a batch has for them in ordinary memory; and what each job adds to a batch. */
+/* Return the ordinary memory that a batch has for these units, and the memory that each job adds to a batch. */
 uint64_t weft_gpu_rest_plain(void);
 weft_gpu_need weft_gpu_rest_need(const weft_encode_job *job);
 /* Brings the next jobs, as many as memory allows. WEFT_OK: none is left. */
@@ -126,11 +126,5 @@ weft_status weft_gpu_rest_end(weft_gpu_batch *batch);
 /* Bytes in front of each payload for its header, so that a frame can be lent where it was copied to. */
 #define WEFT_GPU_HEADER_ROOM 16u
 _Static_assert(WEFT_GPU_HEADER_ROOM >= WEFT_FRAME_HEADER_BYTES, "a header");
-
-/* Rounds the bytes of a payload up to 16, because payloads are aligned to 16 bytes, as weights usually are. */
-static inline uint64_t weft_gpu_payload_room(uint64_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
 
 #endif

@@ -260,7 +260,7 @@ void weft_gpu_slab_begin(weft_gpu_slab *slab)
     slab->device.used = slab->pinned.used = slab->plain.used = 0;
 }
 
-/* What the jobs of a slab come after. */
+/* Place of a slab's jobs: behind the work on a caller's stream, behind an earlier job, or behind nothing. */
 typedef struct order {
     void *caller;
     bool ordered, behind;

@@ -6,7 +6,7 @@
 #ifndef WEFT_BACKENDS_KERNELS_ROWS_FRAME_H
 #define WEFT_BACKENDS_KERNELS_ROWS_FRAME_H
 
-/* What the device says of a payload. */
+/* A payload as the device made it. */
 typedef struct weft_k_made {
     uint32_t place;      /* the payload's first quad among the frames; 0: nothing was made */
     uint32_t bytes;      /* 0: the payload is not worth a frame */

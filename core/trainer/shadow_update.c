@@ -111,7 +111,7 @@ static weft_status frame_begin(weft_publisher *publisher, const weft_frame *fram
     return WEFT_OK;
 }
 
-/* What is done with an admitted frame of a chain. */
+/* An act on an admitted frame of a chain. */
 typedef weft_status frame_act(weft_publisher *publisher, const weft_frame *frame);
 
 static weft_status frame_forward(weft_publisher *publisher, const weft_frame *frame)
