@@ -11,7 +11,8 @@
 /* With a backend that takes several jobs at once: frames of the largest size that there is room for at each level. */
 #define WEFT_ENCODE_PLACES 128u
 
-/* Takes a frame; called in the order of the units at each level, from one lane at a time. */
+/* Takes a frame; called in the order of the units at each level, from one lane at a time. The frame stays until the
+ * call returns, or until `settle` does where there is one. */
 typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);
 
 /* One pass of encoding: both ends, the levels, and who takes the frames. */
@@ -27,6 +28,9 @@ typedef struct weft_encode_pass {
     uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added; only with backends of depth 1 */
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
+    /* NULL, or told that the frames handed on so far go from where they are; only with backends of another depth than 1.
+     * Also told after an error. */
+    void (*settle)(void *user);
     /* NULL, or asked for a run whose frame was handed on and whose shadow the backend can move on: true if it shall.
      * The shadow has moved when the pass ends, also with an error. WEFT_E_DEVICE: no one knows. */
     bool (*follow)(void *user, uint64_t unit);

@@ -180,12 +180,19 @@ static weft_status job_end(weft_encode_pass *pass, const weft_job *job)
     return frames_emit(pass, &job->encode);
 }
 
-/* Gives a job back, and has the shadow follow if the caller of the pass wants that. */
-static void job_give(const weft_encode_pass *pass, const weft_pipeline *window, weft_job *job, weft_status status)
+/* Gives back the jobs that ended, from job `first` on. The shadow follows those before `handed`, whose frames were
+ * handed on, if the caller of the pass wants that. */
+static void jobs_give(const weft_encode_pass *pass, const weft_pipeline *window, uint64_t first, uint64_t handed)
 {
-    weft_encode_job *encode = &job->encode;
-    encode->follow = status == WEFT_OK && encode->follows && pass->follow && pass->follow(pass->user, encode->now.unit);
-    weft_pipeline_give(window, job);
+    if (pass->settle)
+        pass->settle(pass->user);
+    for (uint64_t number = first; number < window->ended; number++) {
+        weft_job *job = &window->jobs[number % window->depth];
+        weft_encode_job *encode = &job->encode;
+        encode->follow =
+            number < handed && encode->follows && pass->follow && pass->follow(pass->user, encode->now.unit);
+        weft_pipeline_give(window, job);
+    }
 }
 
 /* Begins the units of a run, if there are places for all of them. */
@@ -233,9 +240,9 @@ static weft_status units_encode(const weft_encoder *encoder, const weft_encode_j
     for (uint64_t ended = first; status == WEFT_OK && ended < end; ended++) {
         while (unit < end && span_begin(encoder, ring, unit, 1, run->alone))
             unit++;
-        weft_job *job = weft_pipeline_end(ring->window);
-        status = job_end(encoder->pass, job);
-        job_give(encoder->pass, ring->window, job, status);
+        const uint64_t first_job = ring->window->ended;
+        status = job_end(encoder->pass, weft_pipeline_end(ring->window));
+        jobs_give(encoder->pass, ring->window, first_job, status == WEFT_OK ? ring->window->ended : first_job);
     }
     return status;
 }
@@ -281,23 +288,37 @@ static void runs_again(const weft_encoder *encoder, weft_encode_ring *ring, batc
     ring_lay(ring, places_least(ring));
 }
 
-/* Ends the oldest run. */
-static weft_status run_end(weft_encoder *encoder, weft_encode_pass *pass, batch_course *course)
+/* Ends the oldest run. `*on`: the next one may end too before both are given back. */
+static weft_status run_end(weft_encode_ring *ring, weft_encode_pass *pass, batch_course *course, bool *on)
 {
-    weft_encode_ring *ring = &encoder->batch->runs;
-    weft_job *job = weft_pipeline_end(ring->window);
+    const weft_job *job = weft_pipeline_end(ring->window);
+    *on = false;
     if (job->status == WEFT_OK)
         ring_see(ring, &job->encode);
-    if (ring->full) {
-        weft_pipeline_give(ring->window, job);
-        runs_again(encoder, ring, course);
+    if (ring->full)
         return WEFT_OK;
-    }
     course->ended = job->encode.now.unit + (uint64_t)job->encode.now.units;
-    weft_status status = job_end(pass, job);
-    job_give(pass, ring->window, job, status);
-    if (status == WEFT_OK && job->encode.alone)
-        status = units_encode(encoder, &job->encode);
+    *on = job->encode.alone == 0 && weft_pipeline_is_over(ring->window);
+    return job_end(pass, job);
+}
+
+/* Ends the oldest run and those after it that are over, because their frames are copied by several threads. */
+static weft_status runs_end(weft_encoder *encoder, weft_encode_pass *pass, batch_course *course)
+{
+    weft_encode_ring *ring = &encoder->batch->runs;
+    const uint64_t first = ring->window->ended;
+    weft_status status = WEFT_OK;
+    for (bool on = true; on && status == WEFT_OK;)
+        status = run_end(ring, pass, course, &on);
+    const bool handed = status == WEFT_OK && !ring->full;
+    jobs_give(pass, ring->window, first, ring->window->ended - !handed);
+    if (ring->full) {
+        runs_again(encoder, ring, course);
+        return status;
+    }
+    const weft_encode_job *last = &ring->window->jobs[(ring->window->ended - 1) % ring->window->depth].encode;
+    if (status == WEFT_OK && last->alone)
+        status = units_encode(encoder, last);
     if (status == WEFT_OK && pass->moved)
         status = pass->moved(pass->user, course->ended);
     return status;
@@ -314,7 +335,7 @@ weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
     pass->diff_ms = pass->encode_ms = 0;
     while (status == WEFT_OK && course.ended < encoder->layout->unit_count) {
         runs_begin(encoder, ring, &course);
-        status = run_end(encoder, pass, &course);
+        status = runs_end(encoder, pass, &course);
     }
     weft_pipeline_drop(encoder->batch->units.window);
     weft_pipeline_drop(ring->window);

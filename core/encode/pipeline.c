@@ -77,6 +77,12 @@ weft_job *weft_pipeline_end(weft_pipeline *window)
     return job;
 }
 
+bool weft_pipeline_is_over(const weft_pipeline *window)
+{
+    const weft_job *job = &window->jobs[window->ended % window->depth];
+    return window->ended < window->begun && (job->status != WEFT_AGAIN || job->encode.ticket.status != WEFT_AGAIN);
+}
+
 void weft_pipeline_give(const weft_pipeline *window, weft_job *job)
 {
     if (job->kind == WEFT_JOB_ENCODE && job->status == WEFT_OK)

@@ -51,6 +51,8 @@ void weft_pipeline_begin(weft_pipeline *window, weft_job_kind kind);
 /* Takes the oldest job, completed, out of the ring; its status is in it, and it stays until the next
  * weft_pipeline_next. NULL: there is none. */
 weft_job *weft_pipeline_end(weft_pipeline *window);
+/* Returns true if weft_pipeline_end takes a job and waits for nothing. Asks no device. */
+bool weft_pipeline_is_over(const weft_pipeline *window);
 /* Gives back what a job that ended was lent. */
 void weft_pipeline_give(const weft_pipeline *window, weft_job *job);
 /* Waits until none is with the backend any more; they stay in the ring. */

@@ -127,15 +127,22 @@ weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain
     return (weft_frame_sink){weft_arena_block(arena, chain->last) + block->used, room, 0, false};
 }
 
-void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes)
+weft_index_entry *weft_chain_place(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes)
 {
     weft_chain_block *block = &arena->blocks[chain->last];
-    const uint8_t *frame = weft_arena_block(arena, chain->last) + block->used;
-    *entry_at(arena, chain->last, block->frames) = (weft_index_entry){weft_frame_check(frame, bytes), bytes, unit};
+    weft_index_entry *entry = entry_at(arena, chain->last, block->frames);
+    *entry = (weft_index_entry){0, bytes, unit};
     block->used += bytes;
     chain->last_frames = ++block->frames;
     chain->frames++;
     chain->bytes += bytes;
+    return entry;
+}
+
+void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes)
+{
+    const uint8_t *frame = weft_chain_sink(arena, chain).data;
+    weft_chain_place(arena, chain, unit, bytes)->check = weft_frame_check(frame, bytes);
 }
 
 uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain)

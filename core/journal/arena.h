@@ -69,6 +69,9 @@ bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t le
 bool weft_chain_join(weft_arena *arena, weft_chain *chain, const weft_chain *before, uint32_t bytes);
 /* Returns the place of the next frame: the room after the last frame, less the index entry that the frame will need. */
 weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain);
+/* Adds the index entry of the next frame, of `bytes` bytes, which is written to the sink before or after. Returns the
+ * entry, in which whoever writes the frame sets the check. */
+weft_index_entry *weft_chain_place(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes);
 /* Adds the index entry of a frame of `bytes` bytes that was just written to the sink. */
 void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes);
 /* Counts the blocks that no chain has. */

@@ -37,10 +37,13 @@ weft_status weft_publish_open(weft_publisher *publisher)
 {
     const weft_session *session = publisher->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0, 0};
+    const uint32_t workers = weft_team_workers(session->site->trainer.threads);
     weft_status status = weft_mem_list_take(weft_publish_digests(publisher, session->layout), "for digests");
     if (status == WEFT_OK)
         status = weft_encoder_open(&publisher->encoding.encoder, session->backend, &options, session->device,
-                                   session->layout, weft_team_workers(session->site->trainer.threads));
+                                   session->layout, workers);
+    if (status == WEFT_OK)
+        status = weft_copies_open(&publisher->encoding.copies, session->backend->depth > 1 ? workers : 0);
     return status == WEFT_OK ? weft_shadow_open(&publisher->shadow, publisher->session) : status;
 }
 
@@ -50,6 +53,7 @@ void weft_publish_close(weft_publisher *publisher)
     weft_peer_views_close(&publisher->views);
     weft_binding_close(&publisher->weights);
     weft_shadow_close(&publisher->shadow, publisher->session);
+    weft_copies_close(&publisher->encoding.copies);
     weft_encoder_close(&publisher->encoding.encoder);
     weft_mem_list_give(weft_publish_digests(publisher, publisher->session->layout));
 }
@@ -102,8 +106,8 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
         }
         sink = weft_chain_sink(arena, chain);
     }
-    memcpy(sink.data, bytes, length);
-    weft_chain_note(arena, chain, frame.header.unit, length);
+    weft_copies_add(&writer->publisher->encoding.copies, bytes, sink.data,
+                    weft_chain_place(arena, chain, frame.header.unit, length));
     chain->staged_bytes +=
         weft_staging_need(frame.header.changed, writer->publisher->session->layout->units[frame.header.unit].width);
     return WEFT_OK;
@@ -115,6 +119,12 @@ static weft_status show_frames(void *user, uint64_t unit)
     (void)unit;
     weft_eager_show(writer->publisher, writer->update);
     return WEFT_OK;
+}
+
+static void fill_frames(void *user)
+{
+    const journal_writer *writer = user;
+    weft_copies_settle(&writer->publisher->encoding.copies);
 }
 
 /* Lets the shadow take a run's new bits, because its frame is in the chain and leads back. */
@@ -148,6 +158,7 @@ static weft_status encode(weft_publisher *publisher, weft_update *update, void *
                                .levels = update->levels,
                                .delta = publisher->encoding.delta,
                                .emit = append_frame,
+                               .settle = publisher->encoding.copies.list ? fill_frames : NULL,
                                .moved = show_frames,
                                .follow = publisher->shadow.kind == WEFT_MEMORY_DEVICE ? shadow_follows : NULL,
                                .user = &writer,

@@ -140,7 +140,7 @@ static void several_runs_at_once(void **state)
         {PASS_NEVER, PASS_NEVER, PASS_NEVER, true, WEFT_OK, NULL},
         {25, PASS_NEVER, PASS_NEVER, true, WEFT_E_DEVICE, "unit 25"},
         {PASS_NEVER, 30, PASS_NEVER, true, WEFT_E_STATE, "emit"}, /* among such units */
-        {PASS_NEVER, PASS_NEVER, 6, true, WEFT_E_STATE, "moved"},
+        {PASS_NEVER, PASS_NEVER, 1, true, WEFT_E_STATE, "moved"},
         {PASS_NEVER, PASS_NEVER, PASS_NEVER, false, WEFT_OK, NULL},
     };
     uint64_t sizes[MOST];

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "journal/copies.h"
 #include "journal/journal.h"
 #include "tests/support/chains.h"
 
@@ -115,6 +116,38 @@ static void sinks(void **state)
         assert_int_equal(weft_arena_index(&arena, chain.last, 0)->bytes, 16);
         assert_int_equal(weft_arena_index(&arena, chain.last, 1)->unit, 78);
         assert_true(weft_arena_index(&arena, chain.last, 1)->check == weft_frame_check(sink.data, sink.capacity));
+        weft_arena_close(&arena);
+    }
+}
+
+/* Frames whose places are given first are copied by any number of lanes, at the latest when that is asked for. */
+static void frames_are_copied_later(void **state)
+{
+    static const uint32_t lanes[] = {0, 1, 3};
+    enum { FRAMES = 1300 };
+    static uint8_t from[FRAMES][LARGEST];
+    (void)state;
+    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) {
+        weft_arena arena;
+        weft_chain chain;
+        weft_copies copies;
+        uint8_t owner[512] = {0};
+        assert_int_equal(weft_arena_open(&arena, 512u * (64u << 10), LARGEST), WEFT_OK);
+        assert_int_equal(weft_copies_open(&copies, lanes[i]), WEFT_OK);
+        weft_chain_begin(&chain);
+        for (uint32_t n = 0; n < FRAMES; n++) {
+            const uint32_t bytes = chain_frame_bytes(i, n, LARGEST);
+            memset(from[n], chain_byte(i, n), bytes);
+            if (weft_chain_sink(&arena, &chain).capacity < bytes)
+                assert_true(weft_chain_extend(&arena, &chain));
+            uint8_t *to = weft_chain_sink(&arena, &chain).data;
+            weft_copies_add(&copies, from[n], to, weft_chain_place(&arena, &chain, 2 * n, bytes));
+        }
+        weft_copies_settle(&copies);
+        weft_copies_settle(&copies); /* of nothing */
+        memset(from, 0xee, sizeof from);
+        chain_is_whole(&arena, &chain, i, owner);
+        weft_copies_close(&copies);
         weft_arena_close(&arena);
     }
 }
@@ -373,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_come_and_go),
         cmocka_unit_test(sinks),
+        cmocka_unit_test(frames_are_copied_later),
         cmocka_unit_test(too_small),
         cmocka_unit_test(journal),
         cmocka_unit_test(journal_joins),
