@@ -202,12 +202,8 @@ static weft_status slab_open(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t device
 {
     const weft_gpu_driver *driver = gpu->driver;
     void *pinned;
-    weft_status status = WEFT_OK;
-    for (int urgent = 0; urgent < 2 && status == WEFT_OK; urgent++)
-        status = driver->stream_take(gpu->device, urgent, &slab->streams[urgent]);
-    slab->stream = slab->streams[0];
-    if (status == WEFT_OK)
-        status = driver->mark_take(gpu->device, &slab->mark);
+    slab->stream = weft_gpu_stream_of(gpu, slab, false);
+    weft_status status = driver->mark_take(gpu->device, &slab->mark);
     if (status == WEFT_OK)
         status = driver->mark_take(gpu->device, &slab->fence);
     if (status == WEFT_OK)
@@ -237,8 +233,6 @@ static void slab_close(weft_gpu *gpu, weft_gpu_slab *slab)
     driver->memory_give(gpu->device, slab->device.address);
     driver->mark_give(gpu->device, slab->fence);
     driver->mark_give(gpu->device, slab->mark);
-    for (int urgent = 0; urgent < 2; urgent++)
-        driver->stream_give(gpu->device, slab->streams[urgent]);
 }
 
 /* The slabs get half of a budget, and core takes from the other half. */
@@ -261,6 +255,8 @@ static weft_status parts_open(weft_gpu *gpu, int number)
         status = weft_backend_host.open(&host, &gpu->host);
     if (status == WEFT_OK)
         status = gpu->driver->open(number, &gpu->device);
+    for (uint32_t i = 0; i < WEFT_GPU_STREAMS && status == WEFT_OK; i++)
+        status = gpu->driver->stream_take(gpu->device, i == WEFT_GPU_STREAMS - 1, &gpu->streams[i]);
     for (uint32_t i = 0; i < WEFT_GPU_SLABS && status == WEFT_OK; i++)
         status = slab_open(gpu, &gpu->slabs[i], bytes);
     return status;
@@ -303,6 +299,8 @@ void weft_gpu_close(weft_gpu *gpu)
         weft_gpu_memory_give(gpu, gpu->blocks->memory);
     for (uint32_t i = 0; i < WEFT_GPU_SLABS && gpu->device; i++)
         slab_close(gpu, &gpu->slabs[i]);
+    for (uint32_t i = 0; i < WEFT_GPU_STREAMS && gpu->device && !atomic_load(&gpu->hung); i++)
+        gpu->driver->stream_give(gpu->device, gpu->streams[i]);
     if (gpu->device && atomic_load(&gpu->hung))
         gpu->driver->abandon(gpu->device);
     else if (gpu->device)

@@ -17,6 +17,9 @@
 
 #define WEFT_GPU_JOBS  2048u /* jobs of a slab: at 1 % changed, frames of level fast for a GiB of bf16 */
 #define WEFT_GPU_SLABS 4u
+/* Streams of a session: two of lowest priority, which its slabs share, and one of highest for kinds that are urgent.
+ * Four queues of an AMD device are there for these and for those of collectives. */
+#define WEFT_GPU_STREAMS 3u
 /* Bytes of device memory for each slab; less if the budget is small. */
 #define WEFT_GPU_DEVICE_BYTES (UINT64_C(192) << 20)
 /* Bytes of host memory for each slab: pinned, and not. */
@@ -101,8 +104,7 @@ typedef struct weft_gpu_wait {
 
 struct weft_gpu_slab {
     const weft_gpu_kind *kind;
-    void *stream;     /* one of the next two */
-    void *streams[2]; /* of lowest priority, and of highest for kinds that are urgent */
+    void *stream; /* where its work goes */
     weft_gpu_room device;
     weft_gpu_room pinned;
     weft_gpu_room plain;
@@ -150,6 +152,7 @@ struct weft_gpu {
     pthread_mutex_t mutex;    /* guards the fields below, and the owners of slabs */
     uint32_t late;            /* slabs of stage LATE */
     uint64_t device_bytes;    /* bytes of device memory taken */
+    void *streams[WEFT_GPU_STREAMS];
     weft_gpu_block *blocks;
     char troubles[WEFT_GPU_TROUBLES][256];
     uint32_t trouble_count;
@@ -158,6 +161,12 @@ struct weft_gpu {
     atomic_bool hung; /* the driver is not called any more, because work on the device does not end */
     weft_gpu_slab slabs[WEFT_GPU_SLABS];
 };
+
+/* Returns the stream of a slab's batch. */
+static inline void *weft_gpu_stream_of(const weft_gpu *gpu, const weft_gpu_slab *slab, bool urgent)
+{
+    return gpu->streams[urgent ? WEFT_GPU_STREAMS - 1 : (uint32_t)(slab - gpu->slabs) % (WEFT_GPU_STREAMS - 1)];
+}
 
 /* The kinds of job. */
 extern const weft_gpu_kind weft_gpu_encode, weft_gpu_survey, weft_gpu_digest;

@@ -99,6 +99,16 @@ static bool slot_ready(weft_backend_state *state)
     return weft_gpu_ready(gpu_of(state));
 }
 
+static void slot_hold(weft_backend_state *state)
+{
+    gpu_of(state)->driver->hold(gpu_of(state)->device);
+}
+
+static void slot_release(weft_backend_state *state)
+{
+    gpu_of(state)->driver->release(gpu_of(state)->device);
+}
+
 static weft_status slot_followed(weft_backend_state *state)
 {
     return weft_gpu_followed(gpu_of(state));
@@ -131,7 +141,7 @@ static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
     .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs, .check = slot_check,          \
     .rest = slot_rest, .queue = slot_queue, .queued = slot_queued, KINDS(SLOT).merge = slot_merge,                     \
     .drain = slot_drain, .invert = slot_invert, .poll = slot_poll, .give = slot_give, .ready = slot_ready,             \
-    .followed = slot_followed
+    .followed = slot_followed, .hold = slot_hold, .release = slot_release
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

@@ -282,7 +282,7 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, const or
     weft_gpu_slab *slab = *begun;
     weft_gpu_slab_begin(slab);
     slab->kind = kind;
-    slab->stream = slab->streams[kind->urgent];
+    slab->stream = weft_gpu_stream_of(gpu, slab, kind->urgent);
     slab->caller = after->caller;
     slab->ordered = after->ordered;
     slab->behind = after->behind;

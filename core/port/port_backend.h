@@ -30,7 +30,7 @@
 #include "layout/layout.h"
 #include "port/port_names.h"
 
-#define WEFT_BACKEND_ABI 8u
+#define WEFT_BACKEND_ABI 9u
 
 /* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
  * to those that hand it on. */
@@ -304,6 +304,10 @@ typedef struct weft_backend {
     /* Waits until the shadow has all that the thread's jobs were given back for. NULL: no job ever `follows`. Errors:
      * WEFT_E_DEVICE, and no one knows what the shadow has. */
     weft_status (*followed)(weft_backend_state *state);
+    /* Makes the device current to the thread until `release`, because each call does so for itself otherwise. Calls may
+     * be nested. NULL, both: no thread has a device. */
+    void (*hold)(weft_backend_state *state);
+    void (*release)(weft_backend_state *state);
 } weft_backend;
 
 /* Waits for a job. `status` is the return value of its operation. */

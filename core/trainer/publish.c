@@ -413,7 +413,11 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
     update.levels = trainer->demand.levels;
     trainer->publisher.publishing = true;
     pthread_mutex_unlock(&session->lock); /* because diff and encode touch nothing that the lock covers */
+    if (session->backend->hold)
+        session->backend->hold(session->device);
     status = publish(trainer, &update, stream, info);
+    if (session->backend->release)
+        session->backend->release(session->device);
     weft_log_enter(before);
     pthread_mutex_lock(&session->lock);
     trainer->publisher.publishing = false;
