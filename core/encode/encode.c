@@ -290,5 +290,7 @@ weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
     pass->diff_ms = pass->encode_ms = 0;
     const weft_status status = weft_lanes_run(&encoder->lanes, &work);
     pass_sum(encoder, pass);
+    if (status == WEFT_OK && pass->read)
+        pass->read(pass->user);
     return status;
 }

@@ -302,6 +302,12 @@ static weft_status run_end(weft_encode_ring *ring, weft_encode_pass *pass, batch
     return job_end(pass, job);
 }
 
+static void read_tell(const weft_encode_pass *pass)
+{
+    if (pass->read)
+        pass->read(pass->user);
+}
+
 /* Ends the oldest run and those after it that are over, because their frames are copied by several threads. */
 static weft_status runs_end(weft_encoder *encoder, weft_encode_pass *pass, batch_course *course)
 {
@@ -310,15 +316,20 @@ static weft_status runs_end(weft_encoder *encoder, weft_encode_pass *pass, batch
     weft_status status = WEFT_OK;
     for (bool on = true; on && status == WEFT_OK;)
         status = run_end(ring, pass, course, &on);
+    const weft_encode_job *last = &ring->window->jobs[(ring->window->ended - 1) % ring->window->depth].encode;
     const bool handed = status == WEFT_OK && !ring->full;
+    const bool read = handed && course->ended == encoder->layout->unit_count;
+    if (read && !last->alone)
+        read_tell(pass); /* before the frames are copied, because that takes time */
     jobs_give(pass, ring->window, first, ring->window->ended - !handed);
     if (ring->full) {
         runs_again(encoder, ring, course);
         return status;
     }
-    const weft_encode_job *last = &ring->window->jobs[(ring->window->ended - 1) % ring->window->depth].encode;
     if (status == WEFT_OK && last->alone)
         status = units_encode(encoder, last);
+    if (status == WEFT_OK && read && last->alone)
+        read_tell(pass);
     if (status == WEFT_OK && pass->moved)
         status = pass->moved(pass->user, course->ended);
     return status;

@@ -310,6 +310,18 @@ typedef struct weft_backend {
     void (*release)(weft_backend_state *state);
 } weft_backend;
 
+static inline void weft_backend_hold(const weft_backend *backend, weft_backend_state *state)
+{
+    if (backend->hold)
+        backend->hold(state);
+}
+
+static inline void weft_backend_release(const weft_backend *backend, weft_backend_state *state)
+{
+    if (backend->release)
+        backend->release(state);
+}
+
 /* Waits for a job. `status` is the return value of its operation. */
 static inline weft_status weft_backend_wait(const weft_backend *backend, weft_backend_state *state, weft_status status,
                                             void *job)

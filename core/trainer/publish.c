@@ -60,82 +60,6 @@ void weft_publish_close(weft_publisher *publisher)
 
 /* ---- encode */
 
-/* Block count: blocks that a level's frames take, whether the journal has them or not. */
-typedef struct block_count {
-    uint64_t blocks, left; /* left: bytes free in the last block */
-} block_count;
-
-/* Journal writer: an update on its way into the journal. */
-typedef struct journal_writer {
-    weft_publisher *publisher;
-    weft_update *update;
-    block_count count[WEFT_LEVEL_COUNT];
-} journal_writer;
-
-static void count_frame(block_count *count, const weft_arena *arena, uint32_t length)
-{
-    const uint64_t bytes = length + sizeof(weft_index_entry);
-    if (count->left < bytes) {
-        count->blocks++;
-        count->left = arena->block_bytes;
-    }
-    count->left -= bytes;
-}
-
-/* Appends a frame to the chain of its level. If the journal has no room the version goes without frames, and peers get
- * it as a snapshot. */
-static weft_status append_frame(void *user, weft_level level, const uint8_t *bytes, uint32_t length)
-{
-    journal_writer *writer = user;
-    weft_update *update = writer->update;
-    weft_arena *arena = &writer->publisher->journal.arena;
-    weft_chain *chain = &update->chain[level];
-    weft_frame frame;
-    count_frame(&writer->count[level], arena, length);
-    if (update->snapshot_only)
-        return WEFT_OK;
-    weft_status status = weft_frame_admit(writer->publisher->session->layout, bytes, length, &frame);
-    if (status != WEFT_OK)
-        return status;
-    weft_frame_sink sink = weft_chain_sink(arena, chain);
-    if (sink.capacity < length) {
-        if (!weft_journal_join(&writer->publisher->journal, level, chain, length) &&
-            !weft_eviction_extend(writer->publisher, chain)) {
-            update->snapshot_only = true; /* what is there stays for the way back, should a later run fail */
-            return WEFT_OK;
-        }
-        sink = weft_chain_sink(arena, chain);
-    }
-    weft_copies_add(&writer->publisher->encoding.copies, bytes, sink.data,
-                    weft_chain_place(arena, chain, frame.header.unit, length));
-    chain->staged_bytes +=
-        weft_staging_need(frame.header.changed, writer->publisher->session->layout->units[frame.header.unit].width);
-    return WEFT_OK;
-}
-
-static weft_status show_frames(void *user, uint64_t unit)
-{
-    const journal_writer *writer = user;
-    (void)unit;
-    weft_eager_show(writer->publisher, writer->update);
-    return WEFT_OK;
-}
-
-static void fill_frames(void *user)
-{
-    const journal_writer *writer = user;
-    weft_copies_settle(&writer->publisher->encoding.copies);
-}
-
-/* Lets the shadow take a run's new bits, because its frame is in the chain and leads back. */
-static bool shadow_follows(void *user, uint64_t unit)
-{
-    const journal_writer *writer = user;
-    if (!writer->update->snapshot_only)
-        weft_shadow_takes(writer->publisher, unit);
-    return !writer->update->snapshot_only;
-}
-
 static weft_status choose(weft_publisher *publisher, weft_update *update, void *stream)
 {
     const weft_encode_pass pass = {
@@ -143,9 +67,10 @@ static weft_status choose(weft_publisher *publisher, weft_update *update, void *
     return weft_encoder_choose_for(&publisher->encoding.encoder, &pass, &update->parameters);
 }
 
-static weft_status encode(weft_publisher *publisher, weft_update *update, void *stream, weft_encode_pass *pass)
+static weft_status encode(weft_append *append, void *stream, weft_encode_pass *pass)
 {
-    journal_writer writer = {.publisher = publisher, .update = update};
+    weft_publisher *publisher = append->publisher;
+    weft_update *update = append->update;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]); /* first, because whatever fails, they are given back */
     weft_status status = choose(publisher, update, stream);
@@ -157,18 +82,12 @@ static weft_status encode(weft_publisher *publisher, weft_update *update, void *
                                .parameters = &update->parameters,
                                .levels = update->levels,
                                .delta = publisher->encoding.delta,
-                               .emit = append_frame,
-                               .settle = publisher->encoding.copies.list ? fill_frames : NULL,
-                               .moved = show_frames,
-                               .follow = publisher->shadow.kind == WEFT_MEMORY_DEVICE ? shadow_follows : NULL,
-                               .user = &writer,
                                .stream = stream,
                                .behind = true};
+    weft_append_take(append, pass);
     status = weft_encoder_run(&publisher->encoding.encoder, pass);
     update->changed = pass->changed;
-    publisher->encoding.need = 0;
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        publisher->encoding.need += writer.count[level].blocks * publisher->journal.arena.block_bytes;
+    publisher->encoding.need = weft_append_need(append);
     if (status != WEFT_OK)
         return weft_shadow_return(publisher, update, status);
     if (update->snapshot_only)
@@ -278,25 +197,22 @@ static weft_status check_publish(const weft_publisher *publisher, uint64_t versi
     return WEFT_OK;
 }
 
-static weft_status choose_attachment(const weft_publisher *publisher, const weft_publish_options *options,
+static weft_status choose_attachment(const weft_publisher *publisher, const weft_publish_options *given,
                                      weft_blob **blob)
 {
     const weft_newest *newest = &publisher->newest;
-    weft_publish_options given = {0};
-    if (options)
-        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
-    weft_status status = weft_blob_check("publish", given.attachment, given.attachment_bytes);
-    if (status == WEFT_OK && given.attachment_bytes && publisher->session->has_share)
+    weft_status status = weft_blob_check("publish", given->attachment, given->attachment_bytes);
+    if (status == WEFT_OK && given->attachment_bytes && publisher->session->has_share)
         status = weft_fail(WEFT_E_ARGUMENT, "publish: one of several sources has no attachment");
     if (status != WEFT_OK)
         return status;
-    bool same = given.attachment_bytes == 0 ||
-                (newest->attachment && newest->attachment->bytes == given.attachment_bytes &&
-                 memcmp(newest->attachment->data, given.attachment, given.attachment_bytes) == 0);
-    *blob = same ? weft_blob_hold(newest->attachment) : weft_blob_make(given.attachment, given.attachment_bytes);
+    bool same = given->attachment_bytes == 0 ||
+                (newest->attachment && newest->attachment->bytes == given->attachment_bytes &&
+                 memcmp(newest->attachment->data, given->attachment, given->attachment_bytes) == 0);
+    *blob = same ? weft_blob_hold(newest->attachment) : weft_blob_make(given->attachment, given->attachment_bytes);
     return same || *blob ? WEFT_OK
                          : weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
-                                     (unsigned long long)given.attachment_bytes);
+                                     (unsigned long long)given->attachment_bytes);
 }
 
 static uint64_t target_root(const weft_publisher *publisher)
@@ -372,11 +288,13 @@ static weft_status withdraw(weft_publisher *publisher, weft_update *update, weft
     return weft_fail_quiet(status, "%s", why);
 }
 
-static weft_status publish(weft_trainer *trainer, weft_update *update, void *stream, weft_update_info *info)
+static weft_status publish(weft_trainer *trainer, weft_update *update, void *stream, const weft_publish_options *given,
+                           weft_update_info *info)
 {
+    weft_append append = {.publisher = &trainer->publisher, .update = update, .given = given};
     weft_encode_pass pass;
     weft_update_info all;
-    weft_status status = encode(&trainer->publisher, update, stream, &pass);
+    weft_status status = encode(&append, stream, &pass);
     if (status != WEFT_OK)
         return withdraw(&trainer->publisher, update, status);
     update->target.root = target_root(&trainer->publisher);
@@ -385,15 +303,18 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
     status = seal(&trainer->publisher, &trainer->demand, update, &pass);
     all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
     all.target = update->target;
-    if (status == WEFT_OK)
-        tell(&trainer->publisher.encoding, update, &all, info);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    weft_append_weights_free(&append);
+    tell(&trainer->publisher.encoding, update, &all, info);
+    return WEFT_OK;
 }
 
 static weft_status publish_alone(weft_session *session, uint64_t version, void *stream,
                                  const weft_publish_options *options, weft_update_info *info)
 {
     weft_trainer *trainer = session->trainer;
+    weft_publish_options given = {0};
     weft_update update = {0};
     if (!trainer)
         return weft_fail(WEFT_E_STATE, "publish: this session is a rollout's");
@@ -402,8 +323,10 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
         status = weft_size_check(info, "weft_update_info");
     if (status == WEFT_OK)
         status = check_publish(&trainer->publisher, version);
+    if (status == WEFT_OK && options)
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     if (status == WEFT_OK)
-        status = choose_attachment(&trainer->publisher, options, &update.attachment);
+        status = choose_attachment(&trainer->publisher, &given, &update.attachment);
     if (status != WEFT_OK)
         return status;
     update.base = trainer->publisher.newest.version;
@@ -413,11 +336,9 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
     update.levels = trainer->demand.levels;
     trainer->publisher.publishing = true;
     pthread_mutex_unlock(&session->lock); /* because diff and encode touch nothing that the lock covers */
-    if (session->backend->hold)
-        session->backend->hold(session->device);
-    status = publish(trainer, &update, stream, info);
-    if (session->backend->release)
-        session->backend->release(session->device);
+    weft_backend_hold(session->backend, session->device);
+    status = publish(trainer, &update, stream, &given, info);
+    weft_backend_release(session->backend, session->device);
     weft_log_enter(before);
     pthread_mutex_lock(&session->lock);
     trainer->publisher.publishing = false;

@@ -51,6 +51,26 @@ extern const weft_door_places weft_trainer_places;
  * peers alone take more. */
 weft_status weft_trainer_limit(const weft_outlets *outlets);
 
+/* ---- append.c: the frames of an update, on their way into the journal */
+/* Blocks that a level's frames take, whether the journal has them or not. */
+typedef struct weft_append_blocks {
+    uint64_t blocks, left; /* left: bytes free in the last block */
+} weft_append_blocks;
+
+typedef struct weft_append {
+    weft_publisher *publisher;
+    weft_update *update;
+    const weft_publish_options *given; /* NULL once the caller was told that the weights are free */
+    weft_append_blocks count[WEFT_LEVEL_COUNT];
+} weft_append;
+
+/* Takes the frames of a pass. */
+void weft_append_take(weft_append *append, weft_encode_pass *pass);
+/* Returns the bytes of blocks that the frames take. */
+uint64_t weft_append_need(const weft_append *append);
+/* Tells the caller of weft_publish, once, that nobody reads the weights any more. */
+void weft_append_weights_free(weft_append *append);
+
 /* ---- eager.c: updates that go out while they are encoded */
 /* Lets out what `update` has so far, now and then, after frames were handed on. Does nothing if the lock is taken. Not
  * under the lock. */

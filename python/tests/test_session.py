@@ -37,6 +37,26 @@ class Identity(unittest.TestCase):
                 self.assertEqual(held.root, weft.digest(served))
                 trainer.wait(version, ["a"], timeout=BOUND)
 
+    def test_weights_change_once_they_are_free(self):
+        trained, served, published = weights(), weights(), {}
+
+        def change_now():
+            published.update({name: array.copy() for name, array in arrays(trained).items()})
+            change(trained, 9)
+            raise KeyError("of this test")
+
+        with pair(trained, served) as (trainer, rollout):
+            change(trained, 1)
+            with self.assertRaisesRegex(KeyError, "of this test"):
+                trainer.publish(1, weights_free=change_now)
+            self.assertEqual(take(rollout, 1), trainer.held)
+            self.assertTrue(same(published, served))
+            self.assertFalse(same(trained, served))
+            asyncio.run(trainer.publish_async(2, weights_free=lambda: published.clear()))
+            self.assertEqual(take(rollout, 2), trainer.held)
+            self.assertTrue(same(trained, served))
+            self.assertEqual(published, {})
+
     def test_another_order_of_the_same_tensors(self):
         trained, served = weights(), dict(reversed(weights(1).items()))
         ours, theirs = weft.Layout(served), weft.Layout(trained)

@@ -17,6 +17,7 @@ static weft_backend table;
 static struct {
     fleet *fleet;
     uint32_t submitted, given, followed; /* encode jobs of the publish that is under way */
+    uint32_t back;                       /* jobs that were given back */
     uint32_t alone;                      /* runs of which a level goes unit by unit */
     uint32_t fails_at;                   /* this one is not taken, as if the device were late; 0: none is */
     uint32_t decoded;                    /* decode jobs */
@@ -62,6 +63,7 @@ static void stall(void)
 
 static void play_give(weft_backend_state *state, weft_encode_job *job)
 {
+    play.back++;
     play.given += job->frame_bytes[WEFT_LEVEL_FAST] > 0;
     play.followed += job->follow;
     play.alone += job->alone != 0;
@@ -345,6 +347,45 @@ static void journal_is_full(void **state)
 
 /* ---- weights that change meanwhile */
 
+static uint32_t back_when_free;
+
+static void free_now(fleet *f)
+{
+    (void)f;
+    back_when_free = play.back;
+    assert_int_equal(world[WORLD_CUDA].fake->chosen(), 0); /* as the caller had chosen */
+}
+
+/* They are free before the last frames are in the journal; where the journal has no room, after the shadow's copy. */
+static void weights_are_free_early(void **state)
+{
+    (void)state;
+    fleet *f = open_with(FLEET_SMALL, 2, "peers.level=fast");
+    weft_chain others;
+    torn = 0;
+    play_begin(0, 0, NULL);
+    world[WORLD_CUDA].fake->choose(0);
+    assert_int_equal(fleet_publish_over(f, 20, free_now), 1);
+    assert_in_range(back_when_free, 1, play.submitted - 1);
+    assert_int_equal(play.followed, play.given);
+    all_are_right(f, 1);
+    weft_chain_begin(&others);
+    while (weft_chain_extend(&publisher_of(f)->journal.arena, &others))
+        ;
+    weft_publisher *publisher = publisher_of(f);
+    for (uint32_t versions = 0; !weft_journal_at(&publisher->journal, publisher->newest.order)->snapshot_only;
+         versions++) {
+        assert_true(versions < 300);
+        play_begin(0, 0, NULL);
+        assert_int_equal(fleet_publish_over(f, 20 + versions % 2 * 80, free_now), 1);
+    }
+    assert_int_equal(back_when_free, play.submitted);
+    weft_chain_free(&publisher_of(f)->journal.arena, &others);
+    all_are_right(f, 1);
+    assert_int_equal(torn, 0);
+    close_all(f);
+}
+
 /* Their bits of the version before come back on a stream of the caller's, at any time of the publish: frames whose
  * changes are none any more do not follow. Whatever the version is named in the end, the shadow has its bits. */
 static void weights_change(void **state)
@@ -386,10 +427,11 @@ static void weights_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_follow),   cmocka_unit_test(goes_back),
-        cmocka_unit_test(comes_back_late), cmocka_unit_test(waits_for_what_follows),
-        cmocka_unit_test(journal_is_full), cmocka_unit_test(weights_change),
-        cmocka_unit_test(a_launch_fails),  cmocka_unit_test(beside_another_level),
+        cmocka_unit_test(frames_follow),          cmocka_unit_test(goes_back),
+        cmocka_unit_test(comes_back_late),        cmocka_unit_test(waits_for_what_follows),
+        cmocka_unit_test(journal_is_full),        cmocka_unit_test(weights_change),
+        cmocka_unit_test(weights_are_free_early), cmocka_unit_test(a_launch_fails),
+        cmocka_unit_test(beside_another_level),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void travels_when_it_changes(void **state)
     fleet_catch_up(f, 0);
     assert_true(has(f, 0, "3"));
     weft_update_info same = {.size = sizeof same}, none = {.size = sizeof none}; /* no weight changes either */
-    const weft_publish_options options = {sizeof options, "3", 1};
+    const weft_publish_options options = {.size = sizeof options, .attachment = "3", .attachment_bytes = 1};
     assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, &same), WEFT_OK);
     assert_int_equal(weft_publish(f->trainer.session, f->newest + 2, NULL, NULL, &none), WEFT_OK);
     assert_int_equal(same.bytes, none.bytes);

@@ -96,7 +96,7 @@ static void the_view_and_nothing_else(void **state)
 
 static void no_attachment(void **state)
 {
-    const weft_publish_options options = {sizeof options, "x", 1};
+    const weft_publish_options options = {.size = sizeof options, .attachment = "x", .attachment_bytes = 1};
     (void)state;
     assert_int_equal(weft_publish(w.sources[0].session, 6, NULL, &options, NULL), WEFT_E_ARGUMENT);
     assert_int_equal(weft_bind_blocks(w.sources[0].session, NULL, 0, "x", 1, 0), WEFT_E_ARGUMENT);

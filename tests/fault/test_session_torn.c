@@ -157,11 +157,31 @@ static void before_the_shadow_is_copied(void **state)
     stop(f);
 }
 
+/* With frames that is before they are in the shadow, and without frames after that. */
+static void weights_may_change_once_they_are_free(void **state)
+{
+    static const uint32_t densities[] = {1, 0, 1000};
+    (void)state;
+    fleet *f = start();
+    for (size_t i = 0; i < sizeof densities / sizeof *densities; i++) {
+        assert_int_equal(fleet_publish_over(f, densities[i], NULL), 1);
+        for (unsigned at = 0; at < PEERS; at++) {
+            fleet_catch_up(f, at);
+            fleet_check_bytes(f, at, f->dense);
+        }
+    }
+    assert_int_equal(torn.said, 0);
+    fleet_publish_dense(f, NULL);
+    still_weights_heal(f);
+    stop(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_two_looks_at_a_run),
         cmocka_unit_test(before_the_shadow_is_copied),
+        cmocka_unit_test(weights_may_change_once_they_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,8 @@ void early_start(sim *s, const char *text)
 
 weft_status early_publish(sim *s, uint32_t per_mille, uint64_t fail_at)
 {
-    weft_publish_options options = {sizeof options, s->attachment, strlen(s->attachment)};
+    weft_publish_options options = {
+        .size = sizeof options, .attachment = s->attachment, .attachment_bytes = strlen(s->attachment)};
     early_script.runs = early_script.buckets = 0;
     early_script.staged = false;
     early_script.fail_at = fail_at;

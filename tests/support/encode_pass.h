@@ -119,11 +119,13 @@ typedef struct pass_row {
 static pass_row pass_now;
 static uint32_t pass_with_it, pass_runs_with_it, pass_lent; /* jobs, those of runs among them, and frames */
 static uint64_t pass_moved_to;
+static bool pass_was_read; /* the weights, for the last time */
 
 /* The host's work. What a run is not to say as one frame is left out. */
 static inline weft_status pass_work(weft_backend_state *state, weft_encode_job *job)
 {
     const uint64_t used = job->sinks[WEFT_LEVEL_FAST].used;
+    assert_false(pass_was_read);
     weft_status status = weft_backend_host.encode(state, job);
     if (pass_now.again && job->now.units > 1 && job->now.unit / job->now.units % 3 == 0) {
         job->alone |= 1u << WEFT_LEVEL_FAST;
@@ -196,6 +198,13 @@ static inline weft_status pass_emit_some(void *user, weft_level level, const uin
     return pass_now.emits-- ? WEFT_OK : weft_fail(WEFT_E_STATE, "emit");
 }
 
+static inline void pass_read(void *user)
+{
+    (void)user;
+    assert_false(pass_was_read);
+    pass_was_read = true;
+}
+
 static inline void pass_settle(void *user)
 {
     for (uint32_t i = 0; i < pass_kept.count; i++)
@@ -242,11 +251,13 @@ static inline void passes_end_clean(const weft_binding *now, const weft_binding 
                                      .delta = delta + (e ? layout->part_count : 0),
                                      .emit = e ? pass_emit_some : pass_emit,
                                      .settle = pass_settle,
+                                     .read = pass_read,
                                      .user = &result[e],
                                      .moved = pass_moved};
             pass_now = e ? rows[i] : well;
             pass_now.again = rows[i].again;
             pass_moved_to = pass_kept.times = 0;
+            pass_was_read = false;
             assert_int_equal(weft_encoder_run(&encoder[e], &pass), pass_now.status);
             result[e].changed = pass.changed;
         }
@@ -257,6 +268,7 @@ static inline void passes_end_clean(const weft_binding *now, const weft_binding 
             results_equal(&result[0], &result[1]);
             assert_memory_equal(delta, delta + layout->part_count, layout->part_count * sizeof *delta);
             assert_int_equal(pass_moved_to, layout->unit_count);
+            assert_true(pass_was_read);
         } else {
             assert_string_equal(weft_last_error(), rows[i].text);
         }

@@ -240,7 +240,8 @@ void fleet_leave(fleet *f, unsigned at)
 
 void fleet_publish_dense(fleet *f, const char *attachment)
 {
-    weft_publish_options options = {sizeof options, attachment, attachment ? strlen(attachment) : 0};
+    weft_publish_options options = {
+        .size = sizeof options, .attachment = attachment, .attachment_bytes = attachment ? strlen(attachment) : 0};
     fleet_model_put(&f->trainer.model, f->dense);
     fleet_need(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, NULL), "publish");
     remember(f);
@@ -250,6 +251,39 @@ void fleet_publish(fleet *f, uint32_t per_mille)
 {
     fleet_change(f->layout, f->dense, per_mille, &f->seed);
     fleet_publish_dense(f, NULL);
+}
+
+static struct {
+    fleet *fleet;
+    void (*look)(fleet *f);
+    uint32_t times;
+} freed;
+
+static void weights_overwrite(void *user)
+{
+    fleet *f = freed.fleet;
+    assert_ptr_equal(user, &freed);
+    uint8_t *other = test_malloc(f->bytes);
+    for (uint64_t i = 0; i < f->bytes; i++)
+        other[i] = f->dense[i] ^ 0xff;
+    fleet_model_put(&f->trainer.model, other);
+    test_free(other);
+    freed.times++;
+    if (freed.look)
+        freed.look(f);
+}
+
+uint32_t fleet_publish_over(fleet *f, uint32_t per_mille, void (*look)(fleet *f))
+{
+    const weft_publish_options options = {.size = sizeof options, .weights_free = weights_overwrite, .user = &freed};
+    freed.fleet = f;
+    freed.look = look;
+    freed.times = 0;
+    fleet_change(f->layout, f->dense, per_mille, &f->seed);
+    fleet_model_put(&f->trainer.model, f->dense);
+    fleet_need(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, NULL), "publish");
+    remember(f);
+    return freed.times;
 }
 
 void fleet_publish_all(fleet *f, unsigned count, uint32_t per_mille)

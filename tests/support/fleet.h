@@ -186,6 +186,9 @@ void fleet_join_bits(fleet *f, unsigned at, uint8_t *dense);
 void fleet_leave(fleet *f, unsigned at);
 /* Changes the trainer's bits and publishes them as the next version. */
 void fleet_publish(fleet *f, uint32_t per_mille);
+/* Publishes, and overwrites the weights as soon as they are free. Returns how often weft said so. `look`: NULL, or
+ * called after that. */
+uint32_t fleet_publish_over(fleet *f, uint32_t per_mille, void (*look)(fleet *f));
 /* Publishes so, and the first `count` rollouts end with these bits. */
 void fleet_publish_all(fleet *f, unsigned count, uint32_t per_mille);
 /* Joins rollout `at` behind relay a. */

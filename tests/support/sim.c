@@ -419,7 +419,8 @@ void sim_kill_trainer(sim *s)
 
 void sim_publish(sim *s, uint32_t per_mille)
 {
-    weft_publish_options options = {sizeof options, s->attachment, strlen(s->attachment)};
+    weft_publish_options options = {
+        .size = sizeof options, .attachment = s->attachment, .attachment_bytes = strlen(s->attachment)};
     uint64_t before_ns = s->time.now_ns;
     fleet_change(s->layout, s->dense, per_mille, &s->seed);
     fleet_model_put(&s->trainer.model, s->dense);

@@ -48,6 +48,16 @@ def log_callback(carrier: Carrier, log: Callable[[str, str], Any]) -> Any:
     return on_line
 
 
+def free_callback(carrier: Carrier, weights_free: Callable[[], Any]) -> Any:
+    """What weft_publish calls when the weights are free: `weights_free()`."""
+
+    @ffi.callback("void(void *)")
+    def on_free(user: Any) -> None:
+        carrier.run(weights_free)
+
+    return on_free
+
+
 def fault_callback(carrier: Carrier, report: Callable[[Any], Any]) -> Any:
     """What weft_store_check reports by: `report(fault)`."""
 

@@ -185,6 +185,8 @@ typedef struct weft_publish_options {
 size_t size;
 const void *attachment;
 uint64_t attachment_bytes;
+void (*weights_free)(void *user);
+void *user;
 } weft_publish_options;
 weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
 const weft_publish_options *options, weft_update_info *info);

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, TypedDict
+from typing import Any, Callable, Iterable, TypedDict
 
 from . import _binding, _records, _wait
 from ._aside import aside
+from ._callbacks import Carrier, free_callback
 from ._layout import Layout
 from ._library import NULL, check, failure, ffi, lib, sized
 from ._records import Update
@@ -66,19 +67,24 @@ class Trainer(Session):
         """Whether tensors are bound, and have the memory in which they were bound."""
         return self._binding is not None and self._binding.is_still_there()
 
-    def publish(self, version: int, *, stream: Any = None, attachment: Any = None) -> Update:
+    def publish(self, version: int, *, stream: Any = None, attachment: Any = None,
+                weights_free: Callable[[], Any] | None = None) -> Update:  # fmt: skip
         """Publishes the bound weights as a version: finds what changed, encodes it and returns. Never waits for a peer.
 
-        The weights must not change before the call returns. `version` must exceed the last one. `stream` is the device
-        stream to order against; None: torch's current one.
+        The weights must not change before the call returns, or before it calls `weights_free()`, on this thread, because
+        it has read them for the last time: the optimizer's next step may be queued there. What that raises comes out of
+        publish(), with the version published. `version` must exceed the last one. `stream` is the device stream to order
+        against; None: torch's current one.
         """
-        binding = self._bound()
-        info, options = sized("weft_update_info"), NULL
+        binding, carrier = self._bound(), Carrier()
+        info, options = sized("weft_update_info"), sized("weft_publish_options")
         if attachment is not None:
-            options, (data, count) = sized("weft_publish_options"), _bytes_of(attachment)
-            options.attachment, options.attachment_bytes = data, count
+            data, options.attachment_bytes = _bytes_of(attachment)
+            options.attachment = data
+        if weights_free is not None:
+            on_free = options.weights_free = free_callback(carrier, weights_free)
         with self._handle as session:
-            check(lib.weft_publish(session, version, self._stream(binding, stream), options, info))
+            carrier.finish(check(lib.weft_publish(session, version, self._stream(binding, stream), options, info)))
         return _records.update_of(info)
 
     def wait(self, version: int, peers: str | Iterable[str] | None = None, timeout: float | None = None) -> None:
@@ -107,9 +113,12 @@ class Trainer(Session):
             if over:
                 return
 
-    async def publish_async(self, version: int, *, stream: Any = None, attachment: Any = None) -> Update:
-        """publish() on a thread, so that the event loop goes on."""
-        return await aside(lambda: self.publish(version, stream=stream, attachment=attachment))
+    async def publish_async(self, version: int, *, stream: Any = None, attachment: Any = None,
+                            weights_free: Callable[[], Any] | None = None) -> Update:  # fmt: skip
+        """publish() on a thread, so that the event loop goes on. `weights_free()` is called on that thread."""
+        return await aside(
+            lambda: self.publish(version, stream=stream, attachment=attachment, weights_free=weights_free)
+        )
 
     async def wait_async(
         self, version: int, peers: str | Iterable[str] | None = None, timeout: float | None = None
