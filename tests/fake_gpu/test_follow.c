@@ -353,7 +353,7 @@ static void free_now(fleet *f)
 {
     (void)f;
     back_when_free = play.back;
-    assert_int_equal(world[WORLD_CUDA].fake->chosen(), 0); /* as the caller had chosen */
+    assert_int_equal(world[WORLD_CUDA].fake->chosen(), -1); /* as the caller had chosen */
 }
 
 /* They are free before the last frames are in the journal; where the journal has no room, after the shadow's copy. */
@@ -364,7 +364,7 @@ static void weights_are_free_early(void **state)
     weft_chain others;
     torn = 0;
     play_begin(0, 0, NULL);
-    world[WORLD_CUDA].fake->choose(0);
+    world[WORLD_CUDA].fake->choose(-1);
     assert_int_equal(fleet_publish_over(f, 20, free_now), 1);
     assert_in_range(back_when_free, 1, play.submitted - 1);
     assert_int_equal(play.followed, play.given);
@@ -409,6 +409,7 @@ static void weights_change(void **state)
                               model->memory_bytes - at < 64 ? model->memory_bytes - at : 64);
         play_begin(0, 0, NULL);
         assert_int_equal(weft_publish(f->trainer.session, ++f->newest, other, NULL, NULL), WEFT_OK);
+        assert_int_equal(fake->chosen(), -1); /* as before the call */
         shadow_is_newest(f);
         unfollowed += play.given - play.followed;
         fake->finish();
@@ -427,10 +428,14 @@ static void weights_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_follow),          cmocka_unit_test(goes_back),
-        cmocka_unit_test(comes_back_late),        cmocka_unit_test(waits_for_what_follows),
-        cmocka_unit_test(journal_is_full),        cmocka_unit_test(weights_change),
-        cmocka_unit_test(weights_are_free_early), cmocka_unit_test(a_launch_fails),
+        cmocka_unit_test(weights_change),
+        cmocka_unit_test(frames_follow),
+        cmocka_unit_test(goes_back),
+        cmocka_unit_test(comes_back_late),
+        cmocka_unit_test(waits_for_what_follows),
+        cmocka_unit_test(journal_is_full),
+        cmocka_unit_test(weights_are_free_early),
+        cmocka_unit_test(a_launch_fails),
         cmocka_unit_test(beside_another_level),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
