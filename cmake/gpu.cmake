@@ -18,8 +18,9 @@ find_program(WEFT_PTXAS ptxas ${cuda} DOC "NVIDIA's assembler: drivers of its ma
 set(clangs clang++-22 clang++-21 clang++-20 clang++-19 clang++)
 set(rocm HINTS ENV ROCM_PATH /opt/rocm PATH_SUFFIXES llvm/bin bin)
 set(weft_kernel_flags -std=c++17 -O3 -Wall -Wextra -Werror -I${PROJECT_SOURCE_DIR})
+# -fuse-cuid=none: else an image holds a hash of the folder in which it is made.
 set(weft_hip_flags -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -mcode-object-version=5
-    ${weft_kernel_flags})
+    -fuse-cuid=none ${weft_kernel_flags})
 # --cuda-path: not those of a toolkit that may be here, whose PTX would be a newer one.
 set(weft_ptx_flags -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib --cuda-path=/
     --cuda-feature=+ptx75 -DWEFT_FREESTANDING ${weft_kernel_flags} -S)
