@@ -16,7 +16,7 @@ target_link_options(weft_device PRIVATE LINKER:--wrap=weft_gpu_image_at)
 
 set(WEFT_SHIM_TARGET 90 CACHE STRING "sm_* that nvcc compiles the HIP sources for, beside PTX; empty: PTX alone")
 if(WEFT_NVCC)
-    file(GLOB lanes CONFIGURE_DEPENDS kernels_hip/*.h tests/device/shim/hip/*.h)
+    file(GLOB shim CONFIGURE_DEPENDS tests/device/shim/hip/*.h)
     set(code compute_75)
     if(WEFT_SHIM_TARGET)
         set(code "[compute_75,sm_${WEFT_SHIM_TARGET}]")
@@ -26,7 +26,7 @@ if(WEFT_NVCC)
         add_custom_command(OUTPUT ${file} COMMAND ${WEFT_NVCC} ${weft_nvcc_flags} -x cu
             -DWEFT_HIP_HEADERS -DWEFT_LANES=${width} -I${PROJECT_SOURCE_DIR}/tests/device/shim -fatbin
             "-gencode=arch=compute_75,code=${code}" ${PROJECT_SOURCE_DIR}/kernels_hip/weft.hip -o ${file}
-            DEPENDS ${PROJECT_SOURCE_DIR}/kernels_hip/weft.hip ${lanes} ${kernel_inputs}
+            DEPENDS ${inputs_hip} ${shim}
             COMMENT "HIP sources for NVIDIA devices, ${width} lanes" VERBATIM)
         list(APPEND shim_files ${file})
     endforeach()

@@ -4,11 +4,16 @@
 if(WEFT_SANITIZE)
     return() # what runs is Python and code of other machines
 endif()
+# The images in the tree are what the compilers make of the kernels, a minute's work: in a build of their own.
+add_test(NAME isa.tree COMMAND bash ${PROJECT_SOURCE_DIR}/tools/make-images --check ${PROJECT_BINARY_DIR}/made)
+weft_test_properties(isa.tree isa)
+set_tests_properties(isa.tree PROPERTIES TIMEOUT 1500 COST 100)
 if(NOT WEFT_PYTHON OR NOT TARGET weft_emulation OR NOT (WEFT_HIP_HERE OR WEFT_CUDA_HERE))
     message(STATUS "Skipped what images hold: it needs images, python3 and a C++ compiler")
     return()
 endif()
 
+add_custom_target(isa_images ALL DEPENDS weft_images)
 file(GLOB cases CONFIGURE_DEPENDS tests/isa/cases*.c)
 add_library(isa_record STATIC ${cases} tests/isa/record.c tests/isa/record_driver.c)
 target_compile_definitions(isa_record PRIVATE _GNU_SOURCE)

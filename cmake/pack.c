@@ -1,4 +1,6 @@
-/* pack.c - for the build: pack FROM TO compresses an image of the device kernels as one frame of zstd. */
+/* pack.c - for the build: pack FROM TO compresses an image of the device kernels as one frame of zstd, or unpacks one.
+ */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <zstd.h>
@@ -35,15 +37,19 @@ int main(int argc, char **argv)
     unsigned char *data = read_all(argv[1], &bytes);
     if (!data)
         return stop(argv[1]);
-    const size_t room = ZSTD_compressBound(bytes);
-    unsigned char *packed = malloc(room);
-    const size_t length = packed ? ZSTD_compress(packed, room, data, bytes, LEVEL) : 0;
+    const unsigned long long inside = ZSTD_getFrameContentSize(data, bytes); /* an error, which is large: no frame */
+    const bool packed = inside < ZSTD_CONTENTSIZE_ERROR;
+    const size_t room = packed ? (size_t)inside : ZSTD_compressBound(bytes);
+    unsigned char *made = malloc(room);
+    size_t length = 0;
+    if (made)
+        length = packed ? ZSTD_decompress(made, room, data, bytes) : ZSTD_compress(made, room, data, bytes, LEVEL);
     if (length == 0 || ZSTD_isError(length))
-        return stop("compress");
+        return stop("zstd");
     FILE *file = fopen(argv[2], "wb");
-    if (!file || fwrite(packed, 1, length, file) != length || fclose(file) != 0)
+    if (!file || fwrite(made, 1, length, file) != length || fclose(file) != 0)
         return stop(argv[2]);
-    free(packed);
+    free(made);
     free(data);
     return 0;
 }

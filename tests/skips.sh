@@ -22,6 +22,7 @@ for tier in short full; do
     judge $tier refused 'release: integration.net_cut: skipped: tc is missing (Debian: iproute2, util-linux)'
     judge $tier refused 'release: integration.cmake_package: skipped: the package is linked as it is released, without sanitizers'
     judge $tier refused "release: integration.cli_device_weights: skipped: this build has no image for the tests' devices (Debian: clang-22, lld-22)"
+    judge $tier refused 'release: isa.tree: skipped: no compiler for the images'
     judge $tier refused 'release: isa.images: skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)'
     judge $tier refused 'tools/run-hipcc: skipped: no hipcc (Debian: hipcc libamdhip64-dev)'
     judge $tier refused 'release: property.fleet: skipped inside: every_transition_was_taken'

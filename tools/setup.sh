@@ -4,12 +4,13 @@
 WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 WEFT_TORCH=torch==2.13.0
+WEFT_PTXAS_PACKAGE=nvidia-cuda-nvcc-cu12==12.9.86
 
 # tier, Debian package, how to see that it is there: "command NAME [NAME]", "header PATH [PATH]" (any of them will do)
 # "runtime NAME" (of clang), "module NAME" (of Python), "python NAME" (a module that Debian's own Python has) or
 # "environment NAME" (of weft_environment, and no package). The tiers images, isa, hipcc and torch are wishes: without
-# them no image for AMD devices is built, its machine code is not run by the tests, the kernels are not compiled against
-# ROCm's headers, or torch is not tested and safetensors files are not read beside Python.
+# them edited kernels do not become images, AMD's machine code is not run by the tests, the kernels are not compiled
+# against ROCm's headers, or torch is not tested and safetensors files are not read beside Python.
 WEFT_PACKAGES='
 build  gcc              command cc
 build  libc6-dev        header stdio.h
@@ -187,6 +188,19 @@ weft_python_wish()
         weft_say "going on without torch and what needs it: $why"
 }
 
+# NVIDIA's assembler of CUDA 12, whose machine code every driver since R525 runs, for tools/make-images.
+weft_ptxas_wish()
+{
+    local why
+    why=$(weft_environment "$WEFT_ROOT/build-ptxas" 1 "$WEFT_PTXAS_PACKAGE") ||
+        weft_say "going on without PyPI's ptxas: $why"
+}
+
+weft_ptxas()
+{
+    compgen -G "$WEFT_ROOT/build-ptxas/lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas" || true
+}
+
 # Runs a command with its output in a file, which is shown only when the command fails.
 weft_quietly() # weft_quietly LOG COMMAND...
 {
@@ -199,8 +213,7 @@ weft_quietly() # weft_quietly LOG COMMAND...
     return 1
 }
 
-# Configures and builds one preset into build-NAME: all of it, or the targets in WEFT_TARGETS. Images for devices are made
-# once: build-release has all of them.
+# Configures and builds one preset into build-NAME: all of it, or the targets in WEFT_TARGETS.
 weft_build() # weft_build PRESET NAME [CMAKE ARGUMENTS...]
 {
     local preset=$1 folder=$WEFT_ROOT/build-$2
@@ -208,7 +221,7 @@ weft_build() # weft_build PRESET NAME [CMAKE ARGUMENTS...]
     (
         cd "$WEFT_ROOT"
         weft_quietly "$folder/configure.log" cmake --preset "$preset" -B "$folder" \
-            -DWEFT_WERROR="${WEFT_WERROR:-OFF}" -DWEFT_IMAGES="$WEFT_ROOT/build-release/images" "$@" &&
+            -DWEFT_WERROR="${WEFT_WERROR:-OFF}" "$@" &&
             weft_quietly "$folder/build.log" cmake --build "$folder" -j "$WEFT_JOBS" --target ${WEFT_TARGETS:-all}
     )
 }

@@ -14,7 +14,7 @@
 #define WEFT_GPU_IMAGES(ROW)
 #endif
 
-#define EMBED(vendor, name, least, file)                                                                               \
+#define EMBED(vendor, name, least, driver, file)                                                                       \
     __asm__(".pushsection .rodata\n"                                                                                   \
             ".balign 4096\n"                                                                                           \
             ".global weft_gpu_image_" #name ", weft_gpu_image_end_" #name "\n"                                         \
@@ -27,10 +27,11 @@ WEFT_GPU_IMAGES(EMBED)
 
 static const struct embedded {
     const char *vendor, *name;
-    unsigned least;
+    unsigned least, driver;
     const uint8_t *data, *end;
 } images[] = {
-#define ENTRY(vendor, name, least, file) {#vendor, #name, least, weft_gpu_image_##name, weft_gpu_image_end_##name},
+#define ENTRY(vendor, name, least, driver, file)                                                                       \
+    {#vendor, #name, least, driver, weft_gpu_image_##name, weft_gpu_image_end_##name},
     WEFT_GPU_IMAGES(ENTRY){0}};
 
 static const size_t image_count = sizeof(images) / sizeof(images[0]) - 1; /* may be 0 */
@@ -45,7 +46,8 @@ struct weft_gpu_image weft_gpu_image_at(size_t index)
                                    .data = found->data,
                                    .bytes = (uint64_t)(found->end - found->data),
                                    .packed = true,
-                                   .least = found->least};
+                                   .least = found->least,
+                                   .driver = found->driver};
 }
 
 void *weft_gpu_image_unpack(const struct weft_gpu_image *image)

@@ -12,9 +12,10 @@ struct weft_gpu_image {
         *name; /* "sm_90", "gfx942": machine code for that device; "ptx", "ptx75": PTX, which the driver compiles */
     const uint8_t
         *data; /* bytes aligned to a page; a zero lies after an image that is not packed, because PTX is a string */
-    uint64_t bytes; /* bytes without that zero */
-    bool packed;    /* data is a frame of zstd, as in the library */
-    unsigned least; /* capability, times ten, from which on PTX compiles; 0: that of the oldest device */
+    uint64_t bytes;  /* bytes without that zero */
+    bool packed;     /* data is a frame of zstd, as in the library */
+    unsigned least;  /* capability, times ten, from which on PTX compiles; 0: that of the oldest device */
+    unsigned driver; /* version of the oldest driver that takes it, as the driver counts; 0: any */
 };
 
 /* Returns the image at `index`; its name is NULL past the last. Images of a vendor come in the order in which a device
