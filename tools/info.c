@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/gpu/gpu_images.h"
 #include "base/status.h"
 #include "port/port_names.h"
 #include "providers/copies.h"
@@ -94,6 +95,29 @@ static json_t *provider_json(const weft_provider_info *provider)
                      weft_json_count(provider->message_bytes), "usable", provider->usable);
 }
 
+/* The images for a vendor's devices in this build, and where they come from. */
+static json_t *images_json(const char *vendor)
+{
+    json_t *names = json_array();
+    struct weft_gpu_image image;
+    for (size_t i = 0; (image = weft_gpu_image_at(i)).name; i++) {
+        if (strcmp(image.vendor, vendor) == 0)
+            json_array_append_new(names, json_string(image.name));
+    }
+    return json_pack("{s:s,s:o}", "detail", weft_gpu_images_said(vendor), "names", names);
+}
+
+static void print_images(const char *vendor)
+{
+    struct weft_gpu_image image;
+    printf("  %-4s", vendor);
+    for (size_t i = 0; (image = weft_gpu_image_at(i)).name; i++) {
+        if (strcmp(image.vendor, vendor) == 0)
+            printf(" %s", image.name);
+    }
+    printf(" (%s)\n", weft_gpu_images_said(vendor));
+}
+
 static void print_json(const machine *found)
 {
     json_t *devices = json_array(), *providers = json_array();
@@ -101,10 +125,11 @@ static void print_json(const machine *found)
         json_array_append_new(devices, device_json(&found->devices[i]));
     for (size_t i = 0; i < found->provider_count; i++)
         json_array_append_new(providers, provider_json(&found->providers[i]));
-    weft_output_object(json_pack("{s:s,s:s,s:s?,s:{s:b,s:s},s:o,s:o,s:{s:o}}", "version", weft_version_string(),
-                                 "libfabric", found->library, "libfabric_file", weft_copies_used(), "tls", "usable",
-                                 !*weft_library_absence(), "detail", weft_library_absence(), "backends", devices,
-                                 "providers", providers, "cpu", "features", cpu_features()));
+    weft_output_object(json_pack("{s:s,s:s,s:s?,s:{s:b,s:s},s:o,s:o,s:{s:o},s:{s:o,s:o}}", "version",
+                                 weft_version_string(), "libfabric", found->library, "libfabric_file",
+                                 weft_copies_used(), "tls", "usable", !*weft_library_absence(), "detail",
+                                 weft_library_absence(), "backends", devices, "providers", providers, "cpu", "features",
+                                 cpu_features(), "images", "cuda", images_json("cuda"), "hip", images_json("hip")));
 }
 
 static void print_lines(const machine *found)
@@ -120,6 +145,9 @@ static void print_lines(const machine *found)
         printf("  %-3s %-6s %d  %s%s%s\n", device->usable ? "yes" : "no", device->backend, device->device, device->name,
                *device->name && *device->detail ? ": " : "", device->detail);
     }
+    printf("\nimages in this build\n");
+    print_images("cuda");
+    print_images("hip");
     printf("\nproviders\n");
     for (size_t i = 0; i < found->provider_count; i++) {
         const weft_provider_info *provider = &found->providers[i];

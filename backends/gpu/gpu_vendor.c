@@ -69,17 +69,26 @@ weft_status weft_gpu_vendor_begin(const weft_gpu_vendor *vendor, const weft_gpu_
                            weft_gpu_vendor_meaning(vendor, *calls, code), call, code);
 }
 
-/* Writes which image a device would load; false if there is none. AMD's capability lacks the last digit of a name.
- * Devices that differ in that digit have an image each, and only loading shows which fits. */
-static bool image_say(const char *vendor, int major, int minor, char *text, size_t capacity)
+/* Writes which image a device would load, and whether the driver compiles it; false if there is none. AMD's capability
+ * lacks the last digit of a name. Devices that differ in that digit have an image each, and only loading shows which
+ * fits. */
+static bool image_say(const char *vendor, int major, int minor, unsigned version, char *text, size_t capacity)
 {
     struct weft_gpu_image image, other;
-    if (!weft_gpu_image_choose(vendor, major, minor, 0, &image)) {
+    unsigned nth = 0;
+    if (!weft_gpu_image_choose(vendor, major, minor, nth, &image)) {
         snprintf(text, capacity, "no image for it: %s", weft_gpu_images_said(vendor));
         return false;
     }
+    while (image.driver > version && weft_gpu_image_choose(vendor, major, minor, ++nth, &image))
+        continue;
+    if (!image.name) {
+        snprintf(text, capacity, "no image for a driver that old: update the driver");
+        return false;
+    }
     const bool either = strncmp(image.name, "gfx", 3) == 0 && weft_gpu_image_choose(vendor, major, minor, 1, &other);
-    snprintf(text, capacity, "image %s%s%s", image.name, either ? " or " : "", either ? other.name : "");
+    snprintf(text, capacity, "image %s%s%s%s", image.name, either ? " or " : "", either ? other.name : "",
+             strncmp(image.name, "ptx", 3) == 0 ? ", which the driver compiles" : "");
     return true;
 }
 
@@ -114,7 +123,8 @@ static void device_describe(const weft_gpu_vendor *vendor, const weft_gpu_calls 
     snprintf(info->detail, sizeof info->detail, "%.1f GB, capability %d.%d, driver %s, ", (double)bytes / 1e9, major,
              minor, driver);
     const size_t used = strlen(info->detail);
-    info->usable = image_say(vendor->name, major, minor, info->detail + used, sizeof info->detail - used);
+    info->usable =
+        image_say(vendor->name, major, minor, (unsigned)version, info->detail + used, sizeof info->detail - used);
 }
 
 size_t weft_gpu_vendor_probe(const weft_gpu_vendor *vendor, weft_device_info *devices, size_t capacity)

@@ -249,14 +249,14 @@ static int fake_launched_at(void)
 }
 
 /* A process that knows nothing of the tests has as many devices as WEFT_FAKE_DEVICES says: none; with WEFT_FAKE_IDLE
- * they do not compute. */
+ * they do not compute. WEFT_FAKE_VERSION is the driver's. */
 __attribute__((constructor)) static void fake_begin(void)
 {
-    const char *devices = getenv("WEFT_FAKE_DEVICES");
+    const char *devices = getenv("WEFT_FAKE_DEVICES"), *version = getenv("WEFT_FAKE_VERSION");
     const weft_fake_options options = {.devices = devices ? atoi(devices) : 0,
                                        .major = 9,
                                        .minor = SYMBOL(0, 4),
-                                       .version = SYMBOL(12080, 60342134),
+                                       .version = version ? atoi(version) : SYMBOL(12080, 60342134),
                                        .lanes = SYMBOL(32, 64),
                                        .memory_bytes = UINT64_C(4) << 30,
                                        .idle = getenv("WEFT_FAKE_IDLE") != NULL};

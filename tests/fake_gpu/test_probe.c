@@ -205,11 +205,17 @@ static void images_described(void **state)
 {
     (void)state;
     static const struct weft_gpu_image ptx[] = {{.vendor = "cuda", .name = "ptx", .least = 90}, {0}};
+    static const struct weft_gpu_image later[] = {{.vendor = "cuda", .name = "sm_90", .driver = 13000},
+                                                  {.vendor = "cuda", .name = "ptx75", .driver = 11050},
+                                                  {0}};
+    static const struct weft_gpu_image latest[] = {{.vendor = "cuda", .name = "sm_90", .driver = 13000}, {0}};
     detail_check(&world[WORLD_HIP], every, 9, 0, "image gfx908 or gfx90a");
     detail_check(&world[WORLD_HIP], every, 9, 4, "image gfx942");
     detail_check(&world[WORLD_CUDA], every, 8, 9, "image sm_86");
-    detail_check(&world[WORLD_CUDA], ptx, 9, 0, "image ptx");
+    detail_check(&world[WORLD_CUDA], ptx, 9, 0, "image ptx, which the driver compiles");
     detail_check(&world[WORLD_CUDA], ptx, 8, 9, "no image for it");
+    detail_check(&world[WORLD_CUDA], later, 9, 0, "image ptx75, which the driver compiles");
+    detail_check(&world[WORLD_CUDA], latest, 9, 0, "no image for a driver that old");
 }
 
 /* Out of memory while an image is loaded is no reason to try another one. */

@@ -26,6 +26,9 @@ json none "all(not b['usable'] and 'no device' in b['detail'] for b in lines[0][
 run two 0 bash -c 'with 2 "$@"' - "$weft" info --json
 json two "[(b['device'], b['name'], b['memory_bytes']) for b in lines[0]['backends'] if b['backend'] == 'hip'] == [(i, f'emulated {i}', 4 << 30) for i in (0, 1)]"
 json two "all('driver 12.8' in b['detail'] and 'image' in b['detail'] for b in lines[0]['backends'] if b['backend'] == 'cuda')"
+json two "all(b['detail'].split('image ')[1].split(',')[0] in lines[0]['images'][b['backend']]['names'] for b in lines[0]['backends'] if b['usable'] and b['device'] == 0 and b['backend'] != 'host')"
+WEFT_FAKE_VERSION=11080 run old 0 bash -c 'with 1 "$@"' - "$weft" info --json
+json old "all('ptx75, which the driver compiles' in b['detail'] for b in lines[0]['backends'] if b['backend'] == 'cuda') or 'ptx75' not in lines[0]['images']['cuda']['names']"
 run two_lines 0 bash -c 'with 2 "$@"' - "$weft" info
 says two_lines 'cuda +1  emulated 1: .*capability 9\.0, driver 12\.8'
 
