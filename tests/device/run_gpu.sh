@@ -34,6 +34,32 @@ says bare "\"libfabric_file\": *\"$kit/lib/libfabric.so.1\""
 LD_LIBRARY_PATH=$kit/lib ldd "$kit/weft" "$kit/weft_device" "$kit"/lib/* |
     awk '$2 == "=>" { print $3 }' | grep -Ev "^$kit/lib/|/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|libstdc\+\+)\.so" &&
     fail "the kit needs libraries of this machine"
+
+rows() # rows NAME RESULT PATTERN: how many rows of the table came to that
+{
+    grep -cE "^[a-zA-Z].{39} $2 +.*$3" "$work/$1.out"
+}
+
+# in_torch NAME STEPS: these steps went well in torch, or were left out for want of it
+in_torch()
+{
+    if python3 -c 'import torch, cffi, numpy' 2>/dev/null; then
+        [ "$(rows "$1" ok "every bit of the rollout was the trainer's")" = "$2" ] || fail "$1: not all steps in torch went well"
+    else
+        [ "$(rows "$1" skipped 'no [a-z]+ for /.*python')" = "$2" ] || fail "$1: the steps in torch were not left out"
+    fi
+}
+
+for image in "$WEFT_BUILD"/images/*.zst; do
+    image=${image##*/}
+    grep -qE "^images .*\b${image%%.*}\b" "$kit/about" || fail "the kit does not say that it has ${image%%.*}"
+done
+[ ! -x "$source_dir/build-python/bin/python3" ] || PATH=$source_dir/build-python/bin:$PATH
+for vendor in cuda hip; do
+    run "some_$vendor" 0 "$kit/run-gpu" --run --small --vendor $vendor --steps info,pair
+    in_torch "some_$vendor" 1
+    [ "$(rows "some_$vendor" ok "$vendor .*emulated")" = 1 ] || fail "$vendor: not the device of that vendor"
+done
 [ -n "${WEFT_FULL:-}" ] || { echo "recorded launches are the same on emulated devices; the kit is whole" && exit 0; }
 
 # ---- the whole flow
@@ -43,11 +69,6 @@ rm -f "$kit/shim32.fatbin"
 WEFT_FAKE_DEVICES=0 run nothing 77 "$kit/run-gpu" --run
 says nothing '^skipped: '
 run usage 2 "$kit/run-gpu" --go
-
-rows() # rows NAME RESULT PATTERN: how many rows of the table came to that
-{
-    grep -cE "^[a-zA-Z].{39} $2 +.*$3" "$work/$1.out"
-}
 
 tools=$work/tools
 mkdir "$tools"
@@ -59,12 +80,14 @@ run plain 0 "$kit/run-gpu" --run --small
 [ "$(rows plain ok 'G1 .*, G1h .*, G2 .*, G2 .*, G3 ')" = 1 ] || fail "plain: no bars"
 [ "$(rows plain ok "ended with the trainer's file")" = 1 ] || fail "plain: no session"
 [ "$(rows plain skipped 'it is not on this machine')" = 1 ] || fail "plain: compute-sanitizer"
+in_torch plain 3
 says plain "are the host's to the byte"
 
 run amd 0 "$kit/run-gpu" --run --small --vendor hip
 [ "$(rows amd FAILED '')" = 0 ] || fail "amd: steps failed"
 [ "$(rows amd ok '0 differences')" = "$(wc -l <"$work/hip.out")" ] || fail "amd: not every image was run"
 [ "$(rows amd ok "ended with the trainer's file")" = 1 ] || fail "amd: no session"
+in_torch amd 3
 [ "$(rows amd ok 'G1 .*, G1h .*, G2 .*, G2 .*, G3 ')" = 1 ] || fail "amd: no bars"
 
 # A stand-in runs the program behind its options.
