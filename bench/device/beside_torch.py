@@ -20,8 +20,8 @@ class Beside(rig.Rig):
     def alone(self):
         for _ in range(self.warm + self.rounds):
             self.step()
-            with self.timed("publish, no peer: until the weights are free again"):
-                self.publish()
+            with self.timed("publish, no peer"):
+                self.publish("publish, no peer: until the weights are free")
         self.step()
         with sampler.sampled("publish, no peer"):
             print(rig.told(self.publish()))
@@ -29,8 +29,8 @@ class Beside(rig.Rig):
     def take(self):
         """One version to the rollout."""
         self.step()
-        with self.timed("publish, with a peer: until the weights are free again"):
-            self.publish()
+        with self.timed("publish, with a peer"):
+            self.publish("publish, with a peer: until the weights are free")
         with self.timed("staged after that"):
             return self.rollout.staged(timeout=60)
 

@@ -86,8 +86,9 @@ class Rig:
         self.version += 1
         self.wait()
 
-    def publish(self):
-        return self.trainer.publish(self.version)
+    def publish(self, free="publish: until the weights are free"):
+        begin = time.perf_counter()
+        return self.trainer.publish(self.version, weights_free=lambda: self.add(free, time.perf_counter() - begin))
 
     @contextlib.contextmanager
     def joined(self, alone, level=None):

@@ -72,7 +72,8 @@ static const weft_site_field fields[] = {
      SITE(trainer.journal), BOUNDS(16 * MIB, 1024 * GIB), WORD("auto", 0)},
     {{"trainer", "threads", WEFT_KEY_COUNT, "auto", "auto or 1..64", false,
       "Threads that find and encode what changed, the one that publishes included. auto takes half of the CPUs that "
-      "the process may use, at most 8. The bytes do not depend on it."},
+      "the process may use, at most 8. The bytes do not depend on it. Where a device finds and encodes the changes, four "
+      "of them at most copy its frames."},
      SITE(trainer.threads), BOUNDS(1, 64), WORD("auto", 0)},
     {{"trainer", "max_peers", WEFT_KEY_COUNT, "64", "1..4096", false,
       "Peers at most at one time, listed ones and those that a pattern admits together. By tcp each takes six "
