@@ -507,9 +507,8 @@ typedef struct weft_publish_options {
     const void *attachment;    /* the version's attachment as in weft_bind; NULL with bytes 0 keeps the last one */
     uint64_t attachment_bytes; /* length of the attachment, at most WEFT_ATTACHMENT_MAX */
     /* NULL, or called once on the calling thread, with `user`, when weft has read the weights for the last time: they
-     * may change from here on, before the call returns. What is left is work on frames. Not called if the call fails
-     * before that. It may queue work on devices, and must not call weft_publish, weft_bind, weft_unbind or weft_close.
-     */
+     * may change from here on, before the call returns, because what is left is work on frames. Not called if the call
+     * fails before that. May queue work on devices. Must not publish, bind, unbind or close. */
     void (*weights_free)(void *user);
     void *user;
 } weft_publish_options;
@@ -525,9 +524,9 @@ typedef struct weft_publish_options {
  * names the size needed. The warning comes once, until a larger update follows.
  *
  * Do not change the weights before the call returns, or before `weights_free` is called (with `stream`: before the pass
- * ends). Otherwise the version may hold bits that the weights never had. If weft notices, it logs an error, and the root
- * here and in weft_held is the root of the bits kept. A rollout may fail such a version. The next version of weights
- * that stand still is right everywhere.
+ * ends). Otherwise the version may hold bits that the weights never had. If weft notices, it logs an error, and the
+ * root here and in weft_held is the root of the bits kept. A rollout may fail such a version. The next version of
+ * weights that stand still is right everywhere.
  *
  * version  must exceed the last version; gaps are allowed
  * stream   device stream to order against. Weights are read after the work queued before the call. Work queued after

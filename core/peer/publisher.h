@@ -23,10 +23,10 @@ struct weft_newest {
 typedef struct weft_encoding {
     weft_encoder encoder;
     weft_copies copies; /* of the journal, with the frames of a device */
-    uint64_t *delta;   /* by part: how the update moves the digests */
-    uint64_t *discard; /* by part: as delta, counted again to compare */
-    uint64_t need;     /* bytes of blocks that the update encoded last takes, whether the journal has them or not */
-    uint64_t said;     /* bytes of journal that the log named last, for an update that did not fit; 0: none */
+    uint64_t *delta;    /* by part: how the update moves the digests */
+    uint64_t *discard;  /* by part: as delta, counted again to compare */
+    uint64_t need;      /* bytes of blocks that the update encoded last takes, whether the journal has them or not */
+    uint64_t said;      /* bytes of journal that the log named last, for an update that did not fit; 0: none */
 } weft_encoding;
 
 /* Publisher: makes versions of weights, and keeps what leads from one to the next. The trainer owns it. */

@@ -76,7 +76,8 @@ static weft_status queue_poll(weft_backend_state *state, void *job)
     for (uint32_t i = 0; i < done; i++)
         queued.jobs[i]->ticket.status = pass_encode(state, queued.jobs[i]);
     queued.count -= done;
-    memmove(queued.jobs, queued.jobs + done, queued.count * sizeof queued.jobs[0]);
+    for (uint32_t i = 0; i < queued.count; i++)
+        queued.jobs[i] = queued.jobs[i + done];
     queued.waits++;
     return ticket->status;
 }
