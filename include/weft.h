@@ -507,8 +507,8 @@ typedef struct weft_publish_options {
     const void *attachment;    /* the version's attachment as in weft_bind; NULL with bytes 0 keeps the last one */
     uint64_t attachment_bytes; /* length of the attachment, at most WEFT_ATTACHMENT_MAX */
     /* NULL, or called once on the calling thread, with `user`, when weft has read the weights for the last time: they
-     * may change from here on, before the call returns, because what is left is work on frames. Not called if the call
-     * fails before that. May queue work on devices. Must not publish, bind, unbind or close. */
+     * may change from here on, before the call returns, because what is left needs frames and the last version alone.
+     * Not called if the call fails before that. May queue work on devices. Must not publish, bind, unbind or close. */
     void (*weights_free)(void *user);
     void *user;
 } weft_publish_options;

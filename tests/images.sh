@@ -8,6 +8,13 @@ trap 'rm -rf "$work"' EXIT
 
 cmake -P "$root/cmake/gpu_sources.cmake"
 
+for vendor in cuda hip; do
+    cd "$root/kernels_$vendor/images"
+    ls -- *.zst >"$work/there"
+    sed -n 's/^[0-9a-f]\{64\}  //p' made.txt | diff "$work/there" - || { echo "FAIL: made.txt names other images" && exit 1; }
+    sed -n '/\.zst$/p' made.txt | sha256sum -c --quiet || { echo "FAIL: other bytes than made.txt says" && exit 1; }
+done
+
 # A copy, in which each change is seen.
 mkdir "$work/tree"
 cp -r "$root"/{CMakeLists.txt,cmake,backends,kernels_cuda,kernels_hip} "$work/tree"

@@ -17,8 +17,8 @@
 
 #define WEFT_GPU_JOBS  2048u /* jobs of a slab: at 1 % changed, frames of level fast for a GiB of bf16 */
 #define WEFT_GPU_SLABS 4u
-/* Streams of a session: two of lowest priority, which its slabs share, and one of highest for kinds that are urgent.
- * Four queues of an AMD device are there for these and for those of collectives. */
+/* Streams of a session: two of lowest priority, which its slabs share, and one of highest for kinds that are urgent. On
+ * AMD's devices one more waits for the caller's. Such a device has four queues, and collectives need some of them. */
 #define WEFT_GPU_STREAMS 3u
 /* Bytes of device memory for each slab; less if the budget is small. */
 #define WEFT_GPU_DEVICE_BYTES (UINT64_C(192) << 20)

@@ -84,9 +84,8 @@ static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
                      gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->caller_ns / 1e9);
 }
 
-/* Asks whether the device comes to a mark on the slab's own stream, on which there is nothing else yet. A device with
- * few queues does not while a collective waits in front. A batch that is given up here has done nothing and will do
- * nothing. */
+/* Asks whether the device comes to a mark on the slab's stream, behind earlier batches there. A device with few queues
+ * does not while a collective waits in front. A batch that is given up here has done nothing and will do nothing. */
 static weft_status way_ask(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     const uint64_t most_ns = slab->kind->takes_back ? gpu->hang_ns : gpu->patience_ns;

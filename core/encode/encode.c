@@ -291,6 +291,6 @@ weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
     const weft_status status = weft_lanes_run(&encoder->lanes, &work);
     pass_sum(encoder, pass);
     if (status == WEFT_OK && pass->read)
-        pass->read(pass->user);
+        pass->read(pass->user, false);
     return status;
 }

@@ -28,8 +28,9 @@ typedef struct weft_encode_pass {
     uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added; only with backends of depth 1 */
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
-    /* NULL, or told when `now` was read for the last time, and the pass may still end with an error. */
-    void (*read)(void *user);
+    /* NULL, or told when `now` was read for the last time, and the pass may still end with an error. `follows`: the
+     * shadow has all of the pass once it has followed. */
+    void (*read)(void *user, bool follows);
     /* NULL, or told that the frames handed on so far go from where they are; only with backends of another depth
      * than 1. Also told after an error. */
     void (*settle)(void *user);

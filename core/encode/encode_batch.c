@@ -252,6 +252,7 @@ static weft_status units_encode(const weft_encoder *encoder, const weft_encode_j
 /* The units of a pass that are with the backend: from `ended` to before `begun`. */
 typedef struct batch_course {
     uint64_t begun, ended;
+    bool follows; /* the shadow can follow all runs that ended */
 } batch_course;
 
 /* True if the backend takes another run as it is. What it waits for may be the end of one that is over. */
@@ -288,7 +289,7 @@ static void runs_again(const weft_encoder *encoder, weft_encode_ring *ring, batc
     ring_lay(ring, places_least(ring));
 }
 
-/* Ends the oldest run. `*on`: the next one may end too before both are given back. */
+/* Ends the oldest run. `*on`: the next run is over and may be given back with this one. */
 static weft_status run_end(weft_encode_ring *ring, weft_encode_pass *pass, batch_course *course, bool *on)
 {
     const weft_job *job = weft_pipeline_end(ring->window);
@@ -299,13 +300,14 @@ static weft_status run_end(weft_encode_ring *ring, weft_encode_pass *pass, batch
         return WEFT_OK;
     course->ended = job->encode.now.unit + (uint64_t)job->encode.now.units;
     *on = job->encode.alone == 0 && weft_pipeline_is_over(ring->window);
+    course->follows &= job->encode.follows || job->encode.changed == 0;
     return job_end(pass, job);
 }
 
-static void read_tell(const weft_encode_pass *pass)
+static void read_tell(const weft_encode_pass *pass, const batch_course *course)
 {
     if (pass->read)
-        pass->read(pass->user);
+        pass->read(pass->user, course->follows);
 }
 
 /* Ends the oldest run and those after it that are over, because their frames are copied by several threads. */
@@ -320,7 +322,7 @@ static weft_status runs_end(weft_encoder *encoder, weft_encode_pass *pass, batch
     const bool handed = status == WEFT_OK && !ring->full;
     const bool read = handed && course->ended == encoder->layout->unit_count;
     if (read && !last->alone)
-        read_tell(pass); /* before the frames are copied, because that takes time */
+        read_tell(pass, course); /* before the frames are copied, because that takes time */
     jobs_give(pass, ring->window, first, ring->window->ended - !handed);
     if (ring->full) {
         runs_again(encoder, ring, course);
@@ -329,7 +331,7 @@ static weft_status runs_end(weft_encoder *encoder, weft_encode_pass *pass, batch
     if (status == WEFT_OK && last->alone)
         status = units_encode(encoder, last);
     if (status == WEFT_OK && read && last->alone)
-        read_tell(pass);
+        read_tell(pass, course);
     if (status == WEFT_OK && pass->moved)
         status = pass->moved(pass->user, course->ended);
     return status;
@@ -339,7 +341,7 @@ weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
     weft_encode_ring *ring = &encoder->batch->runs;
     weft_status status = WEFT_OK;
-    batch_course course = {0, 0};
+    batch_course course = {.follows = true};
     encoder->pass = pass;
     encoder->batch->ahead = 0;
     pass->changed = 0;

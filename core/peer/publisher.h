@@ -3,7 +3,7 @@
 #define WEFT_CORE_PUBLISHER_H
 
 #include "encode/encode.h"
-#include "journal/copies.h"
+#include "journal/frame_copies.h"
 #include "journal/history.h"
 #include "peer/bridge.h"
 #include "peer/feed_eager.h"
@@ -22,11 +22,11 @@ struct weft_newest {
  * without the lock. */
 typedef struct weft_encoding {
     weft_encoder encoder;
-    weft_copies copies; /* of the journal, with the frames of a device */
-    uint64_t *delta;    /* by part: how the update moves the digests */
-    uint64_t *discard;  /* by part: as delta, counted again to compare */
-    uint64_t need;      /* bytes of blocks that the update encoded last takes, whether the journal has them or not */
-    uint64_t said;      /* bytes of journal that the log named last, for an update that did not fit; 0: none */
+    weft_frame_copies copies; /* of the journal, with the frames of a device */
+    uint64_t *delta;          /* by part: how the update moves the digests */
+    uint64_t *discard;        /* by part: as delta, counted again to compare */
+    uint64_t need; /* bytes of blocks that the update encoded last takes, whether the journal has them or not */
+    uint64_t said; /* bytes of journal that the log named last, for an update that did not fit; 0: none */
 } weft_encoding;
 
 /* Publisher: makes versions of weights, and keeps what leads from one to the next. The trainer owns it. */

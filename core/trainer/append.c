@@ -43,8 +43,8 @@ static weft_status frame_append(void *user, weft_level level, const uint8_t *byt
         }
         sink = weft_chain_sink(arena, chain);
     }
-    weft_copies_add(&publisher->encoding.copies, bytes, sink.data,
-                    weft_chain_place(arena, chain, frame.header.unit, length));
+    weft_frame_copies_add(&publisher->encoding.copies, bytes, sink.data,
+                          weft_chain_place(arena, chain, frame.header.unit, length));
     chain->staged_bytes +=
         weft_staging_need(frame.header.changed, publisher->session->layout->units[frame.header.unit].width);
     return WEFT_OK;
@@ -61,7 +61,7 @@ static weft_status frames_show(void *user, uint64_t unit)
 static void frames_settle(void *user)
 {
     const weft_append *append = user;
-    weft_copies_settle(&append->publisher->encoding.copies);
+    weft_frame_copies_end(&append->publisher->encoding.copies);
 }
 
 /* Lets the shadow take a run's new bits, because its frame is in the chain and leads back. */
@@ -73,11 +73,13 @@ static bool shadow_follows(void *user, uint64_t unit)
     return !append->update->snapshot_only;
 }
 
-/* Without frames the shadow is copied from the weights once more, and they are not free yet. */
-static void weights_read(void *user)
+/* The shadow is copied from the weights once more where there are no frames, or where a device may fail to decode
+ * frames. Then the weights are not free yet. */
+static void weights_read(void *user, bool follows)
 {
     weft_append *append = user;
-    if (!append->update->snapshot_only)
+    const bool decodes = append->publisher->shadow.kind == WEFT_MEMORY_DEVICE && !follows;
+    if (!append->update->snapshot_only && !decodes)
         weft_append_weights_free(append);
 }
 
@@ -85,9 +87,9 @@ void weft_append_weights_free(weft_append *append)
 {
     const weft_session *session = append->publisher->session;
     const weft_publish_options *given = append->given;
-    append->given = NULL;
-    if (!given || !given->weights_free)
+    if (append->free || !given->weights_free)
         return;
+    append->free = true;
     weft_backend_release(session->backend, session->device);
     given->weights_free(given->user);
     weft_backend_hold(session->backend, session->device);

@@ -1,7 +1,7 @@
 /* publish.c - one version: finds what changed since the last one, encodes it, and hands it to the peers.
  *
  * In come the bound weights and the shadow, which has the bits published last. The call's thread chooses the parameters
- * and runs the encoder, whose lanes bring frames in the order of units. append_frame puts each frame into the journal,
+ * and runs the encoder, whose lanes bring frames in the order of units. append.c puts each frame into the journal,
  * in the chain of its level. Peers may read frames before the last one is there (eager.c). Where the journal has no
  * room the version goes without frames, and peers get a snapshot: an update that fits nowhere must not fail a publish.
  *
@@ -43,7 +43,7 @@ weft_status weft_publish_open(weft_publisher *publisher)
         status = weft_encoder_open(&publisher->encoding.encoder, session->backend, &options, session->device,
                                    session->layout, workers);
     if (status == WEFT_OK)
-        status = weft_copies_open(&publisher->encoding.copies, session->backend->depth > 1 ? workers : 0);
+        status = weft_frame_copies_open(&publisher->encoding.copies, session->backend->depth > 1 ? workers : 0);
     return status == WEFT_OK ? weft_shadow_open(&publisher->shadow, publisher->session) : status;
 }
 
@@ -53,7 +53,7 @@ void weft_publish_close(weft_publisher *publisher)
     weft_peer_views_close(&publisher->views);
     weft_binding_close(&publisher->weights);
     weft_shadow_close(&publisher->shadow, publisher->session);
-    weft_copies_close(&publisher->encoding.copies);
+    weft_frame_copies_close(&publisher->encoding.copies);
     weft_encoder_close(&publisher->encoding.encoder);
     weft_mem_list_give(weft_publish_digests(publisher, publisher->session->layout));
 }
@@ -155,16 +155,17 @@ static void amend(weft_publisher *publisher, weft_update *update)
 }
 
 /* Lets the version go out. Snapshots stand still until the shadow has the version too. */
-static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_update *update,
-                        const weft_encode_pass *pass)
+static weft_status seal(const weft_append *append, weft_demand *demand, const weft_encode_pass *pass)
 {
+    weft_publisher *publisher = append->publisher;
+    weft_update *update = append->update;
     weft_session *session = publisher->session;
     weft_log_sink *before = weft_session_enter(session);
     publisher->shadow.busy = publisher->sealing = true;
     hand_over(publisher, demand, update, pass);
     weft_session_leave(session, before);
     bool torn = false;
-    weft_status status = weft_shadow_update(publisher, update, &torn);
+    weft_status status = weft_shadow_update(publisher, update, append->free, &torn);
     before = weft_session_enter(session);
     if (torn)
         amend(publisher, update);
@@ -300,7 +301,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
     update->target.root = target_root(&trainer->publisher);
     report(&trainer->publisher, update, &pass, &all);
     uint64_t begun_ns = weft_clock_ns();
-    status = seal(&trainer->publisher, &trainer->demand, update, &pass);
+    status = seal(&append, &trainer->demand, &pass);
     all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
     all.target = update->target;
     if (status != WEFT_OK)

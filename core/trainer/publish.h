@@ -60,7 +60,8 @@ typedef struct weft_append_blocks {
 typedef struct weft_append {
     weft_publisher *publisher;
     weft_update *update;
-    const weft_publish_options *given; /* NULL once the caller was told that the weights are free */
+    const weft_publish_options *given;
+    bool free; /* the caller was told that the weights are */
     weft_append_blocks count[WEFT_LEVEL_COUNT];
 } weft_append;
 
@@ -111,9 +112,10 @@ void weft_shadow_takes(weft_publisher *publisher, uint64_t unit);
 /* Takes back what moved, because the publish ends with `why`. Not under the lock. Returns `why`; WEFT_E_DEVICE if the
  * shadow is lost. */
 weft_status weft_shadow_return(weft_publisher *publisher, const weft_update *update, weft_status why);
-/* Brings the shadow, which is busy, to the update's target. `*torn`: the weights changed meanwhile, so the shadow has
- * other bits. Then encoding.discard says how the digests moved, in place of encoding.delta. */
-weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn);
+/* Brings the shadow, which is busy, to the update's target. `free`: the weights may have other bits by now and are not
+ * read. `*torn`: the weights changed meanwhile, so the shadow has other bits. Then encoding.discard says how the
+ * digests moved, in place of encoding.delta. Errors: WEFT_E_DEVICE, because the shadow is lost. */
+weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool free, bool *torn);
 
 /* Brings the shadow on by an update's frames, and counts in encoding.discard how the digests move. */
 weft_status weft_shadow_follow(weft_publisher *publisher, const weft_chain *chain);

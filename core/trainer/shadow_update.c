@@ -217,23 +217,26 @@ static weft_status update_rest(weft_publisher *publisher, const weft_chain *chai
 
 /* Frames and digests come from several looks at the weights. If the weights change in between, these are of different
  * bits, or the frames do not decode. The next version starts from what the shadow has then. */
-weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn)
+weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool free, bool *torn)
 {
     const uint64_t bytes = publisher->session->layout->part_count * sizeof *publisher->encoding.discard;
     memset(publisher->encoding.discard, 0, bytes);
     weft_status status =
         update->snapshot_only ? WEFT_E_BUDGET : update_rest(publisher, &update->chain[WEFT_JOURNAL_LEVEL]);
     const bool framed = status == WEFT_OK, broken = !framed && !update->snapshot_only && status != WEFT_E_DEVICE;
-    if (broken)
+    if (broken && !free)
         weft_log(WEFT_LOG_WARN,
                  "version %llu: own frames do not decode (%s): shadow copied whole; report this if nothing "
                  "changed the weights meanwhile",
                  (unsigned long long)update->target.number, weft_last_error());
     moved_clear(publisher);
-    if (!framed)
+    if (!framed && !free)
         status = weft_shadow_copy(publisher);
     if (!framed && status == WEFT_OK)
         status = count_whole(publisher);
     *torn = status == WEFT_OK && (broken || memcmp(publisher->encoding.discard, publisher->encoding.delta, bytes) != 0);
-    return status;
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_DEVICE, "version %llu is out, and the copy of it is lost: %s; close the session",
+                     (unsigned long long)update->target.number, weft_last_error());
 }

@@ -27,8 +27,9 @@ static uint64_t workers_bytes(const weft_site *site, const weft_layout *layout, 
     const weft_backend *host = weft_backend_find("host");
     const uint32_t workers = weft_team_workers(site->trainer.threads);
     const uint64_t states = backend->depth == 1 ? workers * backend->host_bytes : backend->host_bytes;
-    return weft_encoder_need(layout, workers, backend->depth) + weft_copies_need(backend->depth > 1 ? workers : 0) +
-           states + (backend == host ? 0 : 2 * host->host_bytes) + weft_staging_largest(layout);
+    return weft_encoder_need(layout, workers, backend->depth) +
+           weft_frame_copies_need(backend->depth > 1 ? workers : 0) + states +
+           (backend == host ? 0 : 2 * host->host_bytes) + weft_staging_largest(layout);
 }
 
 static uint64_t peers_bytes(const weft_site *site, const weft_layout *layout)

@@ -50,9 +50,8 @@ in_torch()
     fi
 }
 
-for image in "$WEFT_BUILD"/images/*.zst; do
-    image=${image##*/}
-    grep -qE "^images .*\b${image%%.*}\b" "$kit/about" || fail "the kit does not say that it has ${image%%.*}"
+for image in $(cat "$work/cuda.out" "$work/hip.out"); do
+    grep -qE "^images .*\b$image\b" "$kit/about" || fail "the kit does not say that it has $image"
 done
 [ ! -x "$source_dir/build-python/bin/python3" ] || PATH=$source_dir/build-python/bin:$PATH
 for vendor in cuda hip; do

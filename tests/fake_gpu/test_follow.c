@@ -356,7 +356,8 @@ static void free_now(fleet *f)
     assert_int_equal(world[WORLD_CUDA].fake->chosen(), -1); /* as the caller had chosen */
 }
 
-/* They are free before the last frames are in the journal; where the journal has no room, after the shadow's copy. */
+/* They are free before the last frames are in the journal; after that where the shadow is still to decode frames, or to
+ * be copied. */
 static void weights_are_free_early(void **state)
 {
     (void)state;
@@ -368,6 +369,11 @@ static void weights_are_free_early(void **state)
     assert_int_equal(fleet_publish_over(f, 20, free_now), 1);
     assert_in_range(back_when_free, 1, play.submitted - 1);
     assert_int_equal(play.followed, play.given);
+    all_are_right(f, 1);
+    play_begin(0, 0, NULL);
+    assert_int_equal(fleet_publish_over(f, 1000, free_now), 1); /* dense frames are the host's, and do not follow */
+    assert_in_range(play.followed, 0, play.given - 1);
+    assert_int_equal(back_when_free, play.submitted);
     all_are_right(f, 1);
     weft_chain_begin(&others);
     while (weft_chain_extend(&publisher_of(f)->journal.arena, &others))

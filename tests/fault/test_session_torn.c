@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "peer/peer.h"
 
 #define PEERS 4u
@@ -13,6 +14,7 @@ typedef struct tear {
     const weft_backend *real;
     weft_backend backend;
     bool armed;
+    bool refuses; /* frames */
     _Atomic int said; /* errors at the trainer that name the cause */
     void (*write)(weft_log_sink *sink, weft_log_level level, const char *line);
 } tear;
@@ -39,6 +41,12 @@ static weft_status load(weft_backend_state *state, weft_load_job *job)
     if (torn.armed)
         flip(&job->view);
     return torn.real->load(state, job);
+}
+
+/* Own frames do not decode. */
+static weft_status decode(weft_backend_state *state, weft_decode_job *job)
+{
+    return torn.refuses ? weft_fail_quiet(WEFT_E_CORRUPT, "of this test") : torn.real->decode(state, job);
 }
 
 static void hear(weft_log_sink *sink, weft_log_level level, const char *line)
@@ -176,12 +184,46 @@ static void weights_may_change_once_they_are_free(void **state)
     stop(f);
 }
 
+static void weights_count(void *user)
+{
+    ++*(int *)user;
+}
+
+/* The shadow is copied from weights that stand still, and is lost where these may have changed: nobody gets other bits.
+ */
+static void weights_that_are_free_are_not_read(void **state)
+{
+    int times = 0;
+    const weft_publish_options options = {.size = sizeof options, .weights_free = weights_count, .user = &times};
+    (void)state;
+    fleet *f = start();
+    weft_pipeline *jobs = &f->trainer.session->trainer->publisher.shadow.jobs;
+    torn.backend.decode = decode;
+    jobs->backend = &torn.backend;
+    torn.refuses = true;
+    fleet_publish(f, 1);
+    assert_int_equal(torn.said, 1);
+    torn.refuses = false;
+    still_weights_heal(f);
+    torn.refuses = true;
+    fleet_change(f->layout, f->dense, 1, &f->seed);
+    fleet_model_put(&f->trainer.model, f->dense);
+    assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, NULL), WEFT_E_DEVICE);
+    assert_non_null(strstr(weft_last_error(), "is out, and the copy of it is lost: of this test"));
+    assert_int_equal(times, 1);
+    assert_int_equal(weft_publish(f->trainer.session, f->newest + 2, NULL, &options, NULL), WEFT_E_DEVICE);
+    assert_int_equal(times, 1);
+    jobs->backend = torn.real;
+    stop(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_two_looks_at_a_run),
         cmocka_unit_test(before_the_shadow_is_copied),
         cmocka_unit_test(weights_may_change_once_they_are_free),
+        cmocka_unit_test(weights_that_are_free_are_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

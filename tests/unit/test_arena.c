@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "journal/copies.h"
+#include "journal/frame_copies.h"
 #include "journal/journal.h"
 #include "tests/support/chains.h"
 
@@ -130,10 +130,10 @@ static void frames_are_copied_later(void **state)
     for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) {
         weft_arena arena;
         weft_chain chain;
-        weft_copies copies;
+        weft_frame_copies copies;
         uint8_t owner[512] = {0};
         assert_int_equal(weft_arena_open(&arena, 512u * (64u << 10), LARGEST), WEFT_OK);
-        assert_int_equal(weft_copies_open(&copies, lanes[i]), WEFT_OK);
+        assert_int_equal(weft_frame_copies_open(&copies, lanes[i]), WEFT_OK);
         weft_chain_begin(&chain);
         for (uint32_t n = 0; n < FRAMES; n++) {
             const uint32_t bytes = chain_frame_bytes(i, n, LARGEST);
@@ -141,13 +141,13 @@ static void frames_are_copied_later(void **state)
             if (weft_chain_sink(&arena, &chain).capacity < bytes)
                 assert_true(weft_chain_extend(&arena, &chain));
             uint8_t *to = weft_chain_sink(&arena, &chain).data;
-            weft_copies_add(&copies, from[n], to, weft_chain_place(&arena, &chain, 2 * n, bytes));
+            weft_frame_copies_add(&copies, from[n], to, weft_chain_place(&arena, &chain, 2 * n, bytes));
         }
-        weft_copies_settle(&copies);
-        weft_copies_settle(&copies); /* of nothing */
+        weft_frame_copies_end(&copies);
+        weft_frame_copies_end(&copies); /* of nothing */
         memset(from, 0xee, sizeof from);
         chain_is_whole(&arena, &chain, i, owner);
-        weft_copies_close(&copies);
+        weft_frame_copies_close(&copies);
         weft_arena_close(&arena);
     }
 }

@@ -8,7 +8,7 @@ from . import _binding, _records, _wait
 from ._aside import aside
 from ._callbacks import Carrier, free_callback
 from ._layout import Layout
-from ._library import NULL, check, failure, ffi, lib, sized
+from ._library import NULL, failure, ffi, lib, sized
 from ._records import Update
 from ._session import Log, Session, _boxes, _bytes_of
 
@@ -72,8 +72,8 @@ class Trainer(Session):
         """Publishes the bound weights as a version: finds what changed, encodes it and returns. Never waits for a peer.
 
         The weights must not change before the call returns, or before it calls `weights_free()`, on this thread, because
-        it has read them for the last time: the optimizer's next step may be queued there. What that raises comes out of
-        publish(), with the version published. `version` must exceed the last one. `stream` is the device stream to order
+        it has read them for the last time: the optimizer's next step may be queued there. What that raises comes out when
+        the call is over, and the version may be published. `version` must exceed the last one. `stream` is the device stream to order
         against; None: torch's current one.
         """
         binding, carrier = self._bound(), Carrier()
@@ -84,7 +84,7 @@ class Trainer(Session):
         if weights_free is not None:
             on_free = options.weights_free = free_callback(carrier, weights_free)
         with self._handle as session:
-            carrier.finish(check(lib.weft_publish(session, version, self._stream(binding, stream), options, info)))
+            carrier.finish(lib.weft_publish(session, version, self._stream(binding, stream), options, info))
         return _records.update_of(info)
 
     def wait(self, version: int, peers: str | Iterable[str] | None = None, timeout: float | None = None) -> None:
