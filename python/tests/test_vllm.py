@@ -399,7 +399,6 @@ class Refusals(unittest.TestCase):
         fp8 = SimpleNamespace(quant_method=self.method("Fp8LinearMethod"))
         said = self.refused({"one": fp8, "two": fp8, "three": fp8})
         self.assertIn("Fp8LinearMethod holds weights in a form derived at load (layer one and 2 more)", said)
-        self.assertIn("kv_b_proj", self.refused({"mla": SimpleNamespace(W_UV=object())}))
         packed = SimpleNamespace(quant_method=None, cpu_linear=lambda x, w, b: x)
         self.assertIn("WEFT_VLLM_CPU=keep", self.refused({"lm_head": packed}))
 

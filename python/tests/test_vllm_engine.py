@@ -49,26 +49,30 @@ class Scenes(unittest.TestCase):
         self.assertEqual(len(lines), 1, done.stdout[-6000:])
         return json.loads(lines[0].split(" ", 1)[1])
 
-    def check_versions(self, size):
+    def check_versions(self, model, size=1):
         tp = str(size)
-        got = self.play("versions", TP=tp)
+        got = self.play("versions", TP=tp, MODEL=model)
         said = got["said"]
         for version in "0123":
             self.assertRegex(got["held"][version], rf"^[0-9a-f]+:{version}:")
         self.assertNotEqual(said["0"], said["3"])  # so the comparison can fail
+        self.assertEqual(got.get("undone", said["1"]), said["1"])
+        self.assertNotEqual(said["1"], said["2"])
         for version in "03":
-            dense = self.play("dense", TP=tp, CHECKPOINT=f"v{version}")
+            dense = self.play("dense", TP=tp, MODEL=model, CHECKPOINT=f"v{version}")
             self.assertEqual(said[version], dense["said"], f"version {version}")
         self.assertEqual(got["sums"], dense["sums"])  # vLLM's own, over every parameter of each process
         began, ended, spans = got["answer"]
         self.assertEqual((began, ended, [span[0] for span in spans]), (got["held"]["3"], got["held"]["3"], [began]))
-        print(f"tensor-parallel {tp}: pause {got['pause_ms']} ms, update {got['call_ms']} ms")
+        print(f"tensor-parallel {tp}, {model}: pause {got['pause_ms']} ms, update {got['call_ms']} ms")
 
     def test_tokens_and_logprobs_are_those_of_a_dense_load(self):
-        self.check_versions(1)
+        for model in ("dense", "mla"):
+            with self.subTest(model):
+                self.check_versions(model)
 
     def test_two_processes_move_together(self):
-        self.check_versions(2)
+        self.check_versions("dense", 2)
 
     def test_new_requests_do_not_reuse_old_keys(self):
         got = self.play("caches")

@@ -236,6 +236,41 @@ class Refusals(unittest.TestCase):
         with self.assertRaises(AssertionError):
             self.refuse("fills", load, parameters=both, ignore=["oth*"])
 
+    def test_what_was_computed_shows_what_is_written(self):
+        """As multi-head latent attention has views of kv_b_proj. A copy, and what is left out of it, would be old."""
+
+        class Other(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name in ("p", "kept"):
+                    self.register_parameter(name, torch.nn.Parameter(torch.ones(4, 6), False))
+                self.buffer = torch.ones(4, 6)
+
+            def load_weights(self, weights):
+                for name, loaded in weights:
+                    getattr(self, name).data.copy_(loaded)
+
+        model = Other()
+        wide = torch.ones(5, 6)
+        model.p.data = wide[:4]
+        for tensor, missing in (
+            (model.p.data.view(4, 2, 3)[:, 1].transpose(0, 1), 0),
+            (model.kept.data.t(), 0),
+            (wide.t(), 6),
+            (model.p.data.clone(), 24),
+            (model.p.data[:, :4].view(torch.int32), 16),
+            (model.buffer, 24),
+        ):
+            model.register_parameter("made", torch.nn.Parameter(tensor, False))
+            made, layout = {"made": model.made}, layout_of({"p": (4, 6)}, "F32").tensors
+            with self.subTest(missing, shape=tuple(tensor.shape)):
+                if not missing:
+                    self.assertEqual(len(record(model, layout, torch.device("cpu"), ["kept"], made)), 1)
+                    continue
+                with self.assertRaisesRegex(weft.TensorError, f"computed .* and {missing} of its") as caught:
+                    record(model, layout, torch.device("cpu"), ["kept", "made"], made)
+                self.assertEqual(caught.exception.tensor, "made")
+
     def test_loaders_that_fail(self):
         def fail(model, name, loaded):
             raise KeyError(name)

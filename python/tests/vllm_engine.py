@@ -12,6 +12,22 @@ from pathlib import Path
 import support
 
 SITE = support.SITE + "[peer.w*]\n"
+MLA = {
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 64,
+    "kv_lora_rank": 512,  # the only one that the CPU's kernel has, with 64 of rope
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 32,
+    "v_head_dim": 32,
+    "moe_intermediate_size": 64,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "n_group": 4,
+    "topk_group": 2,
+    "num_nextn_predict_layers": 0,
+}
 MODELS = {
     "dense": ("Qwen3", {"num_hidden_layers": 2}),
     "tied": ("Llama", {"num_hidden_layers": 2, "tie_word_embeddings": True, "vocab_size": 500}),
@@ -27,7 +43,9 @@ MODELS = {
             "mlp_only_layers": [],
         },
     ),
+    "mla": ("DeepseekV3", {**MLA, "first_k_dense_replace": 2}),
 }
+CHOICES = {"mla": {"attention_backend": "CPU_MLA"}}  # because AMX_MLA has packed copies of kv_b_proj alone
 CUTS = {
     "cut.rows.tensors": "*.q_proj.weight, *.k_proj.weight, *.v_proj.weight, *.gate_proj.weight, *.up_proj.weight, "
     "*embed_tokens.weight, lm_head.weight",
@@ -145,7 +163,7 @@ def step(weights, seed, share=85):
 def engine_of(path, **options):
     from vllm import LLM
 
-    llm = LLM(model=path, **{**OPTIONS, **options})
+    llm = LLM(model=path, **{**OPTIONS, **CHOICES.get(os.environ.get("MODEL"), {}), **options})
     ENGINES.append(llm)
     return llm
 
@@ -194,10 +212,40 @@ def scene_dense(folder):
     return {"said": ask(llm), "sums": llm.collective_rpc("compute_weight_checksums")}
 
 
+def undo_next(worker):
+    """Has the next commit of a worker undone, as when another process fails."""
+    from types import SimpleNamespace
+
+    group = worker.weight_transfer_engine.core._group
+    commit, ranks = group.rollout.commit, group.ranks
+
+    def every(own):
+        group.ranks = ranks
+        return [own._replace(fault="planted")]
+
+    def held(*args, **keys):
+        group.ranks, group.rollout.commit = SimpleNamespace(rank=0, size=1, every=every), commit
+        return commit(*args, **keys)
+
+    group.rollout.commit = held
+
+
+def undone(llm, follower, version):
+    """What the engine says after a commit that was undone."""
+    import weft_fabric as weft
+
+    llm.collective_rpc(undo_next)
+    try:
+        follower.update(version)
+    except weft.VersionError as error:
+        assert "the commit was undone: process 0: planted" in str(error), error
+        return ask(llm)
+
+
 def scene_versions(folder):
-    """Versions 0 to 3 in one engine, by several processes where TP says so."""
+    """Versions 0 to 3 in one engine, by several processes where TP says so. One process undoes version 2 at first."""
     size = int(os.environ.get("TP", "1"))
-    config = config_of("dense")
+    config = config_of(os.environ["MODEL"])
     weights = weights_of(config)
     path = save(config, weights, f"{folder}/v0")
     provider = "loop" if size == 1 else "tcp"
@@ -210,6 +258,8 @@ def scene_versions(folder):
                 if version:
                     step(weights, version)
                     trainer.publish(version)
+                if version == 2 and size == 1:
+                    result["undone"] = undone(llm, follower, version)
                 begin = time.perf_counter()
                 result["held"][version] = follower.update(version)
                 result["call_ms"][version] = 1000 * (time.perf_counter() - begin)

@@ -13,6 +13,7 @@ from vllm.v1.worker.gpu_worker import Worker
 from .._layout import TensorSpec
 from ._boxes import Copy
 from ._core import Core, Init, Update
+from ._formats import computed
 from ._group import Alone, Ranks
 from ._recorder import record
 from ._refusals import refuse
@@ -58,7 +59,8 @@ class Engine(WeightTransferEngine):  # type: ignore[misc]
 
     def _record(self, layout: Sequence[TensorSpec]) -> list[Copy]:
         refuse(self.model, self.vllm_config)
-        return record(self.model, layout, self.device, self._ignore)
+        made = dict(computed(self.model))
+        return record(self.model, layout, self.device, self._ignore, made)
 
     def _places(self) -> list[int]:
         return [parameter.data_ptr() for parameter in self.model.parameters()]

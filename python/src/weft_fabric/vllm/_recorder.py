@@ -7,7 +7,7 @@ it shows. Views of a stand-in are stand-ins. A copy of one into a parameter is w
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -49,6 +49,7 @@ class Recording:
     def __init__(self, model: torch.nn.Module, device: torch.device) -> None:
         self.device = device
         self.copies: list[Copy] = []
+        self.landed: dict[str, list[Copy]] = {}  # the copies of each parameter
         self.constants: list[torch.Tensor] = []
         self.places: dict[int, tuple[str, torch.Tensor]] = {}  # by the address of the storage
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
@@ -79,8 +80,10 @@ class Recording:
             ) from None
         if any(stride == 0 and size > 1 for stride, size in zip(elements.stride(), elements.shape)):
             raise TensorError(name, f"its elements are repeated in {place}, where each may lie once")
-        self.copies.append(Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
-                                target.data_ptr(), tuple(target.stride()), target.element_size(), place))  # fmt: skip
+        copy = Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
+                    target.data_ptr(), tuple(target.stride()), target.element_size(), place)  # fmt: skip
+        self.copies.append(copy)
+        self.landed.setdefault(place, []).append(copy)
 
 
 class StandIn(torch.Tensor):
@@ -213,29 +216,49 @@ def _mask(recording: Recording, tensor: torch.Tensor, copies: list[Copy]) -> tor
     return mask
 
 
-def _check_parameters(model: torch.nn.Module, recording: Recording, ignore: Iterable[str]) -> None:
-    """Each element of each parameter is filled by one tensor, or by a constant."""
-    by_name: dict[str, list[Copy]] = {}
-    for copy in recording.copies:
-        by_name.setdefault(copy.parameter, []).append(copy)
+def _missing(recording: Recording, tensor: torch.Tensor) -> int:
+    """How many elements of a tensor are in no place that versions write, and in none that keeps what it has."""
+    place = recording.places.get(tensor.untyped_storage().data_ptr())
+    if place is None or place[1].dtype != tensor.dtype:
+        return tensor.numel()
+    mask = _mask(recording, tensor, recording.landed.get(place[0], []))
+    filled = mask.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return tensor.numel() - int(filled.sum())
+
+
+def _check_parameters(
+    model: torch.nn.Module, recording: Recording, ignore: Iterable[str], computed: Mapping[str, torch.Tensor]
+) -> None:
+    """Each element of each parameter is filled by one tensor, or by a constant. What was computed shows only these."""
     for name, tensor in model.named_parameters():
-        if not tensor.numel() or any(fnmatchcase(name, pattern) for pattern in ignore):
+        if not tensor.numel() or name in computed:
             continue
-        place = recording.parameter(tensor) or name
-        mask = _mask(recording, tensor, by_name.get(place, []))
-        filled = mask.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
-        missing = tensor.numel() - int(filled.sum())
+        if any(fnmatchcase(name, pattern) for pattern in ignore):
+            recording.constants.append(tensor.detach())
+            continue
+        missing = _missing(recording, tensor)
         if missing:
             raise TensorError(name, f"no tensor of the trainer's layout fills {missing} of its {tensor.numel()} "
                                     f"elements: publish them, or name the parameter in `ignore`")  # fmt: skip
+    for name, tensor in computed.items():
+        missing = _missing(recording, tensor)
+        if missing:
+            raise TensorError(name, f"it was computed from weights at load, and {missing} of its {tensor.numel()} "
+                                    f"elements lie where no version writes: this engine cannot be updated in "
+                                    f"place")  # fmt: skip
 
 
 def record(
-    model: torch.nn.Module, layout: Iterable[TensorSpec], device: torch.device, ignore: Iterable[str] = ()
+    model: torch.nn.Module,
+    layout: Iterable[TensorSpec],
+    device: torch.device,
+    ignore: Iterable[str] = (),
+    computed: Mapping[str, torch.Tensor] = {},
 ) -> list[Copy]:
     """Runs `model.load_weights` for all tensors of a layout, and returns the copies that it makes.
 
-    ignore  patterns of parameters that keep what they have
+    ignore    patterns of parameters that keep what they have
+    computed  tensors that were made of weights, by name, which no loader fills
     Raises TensorError, which names the tensor or parameter.
     """
     recording = Recording(model, device)
@@ -247,5 +270,5 @@ def record(
     except Exception as error:
         raise TensorError("load_weights", f"the model's loader fails on the trainer's names or shapes: "
                                           f"{type(error).__name__}: {error}") from error  # fmt: skip
-    _check_parameters(model, recording, ignore)
+    _check_parameters(model, recording, ignore, computed)
     return recording.copies

@@ -14,13 +14,6 @@ from ..errors import CallError
 _PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMethod", "UnquantizedFusedMoEMethod"))
 # Backends of UnquantizedFusedMoEMethod that leave w13 and w2 as loaded. The others swap, shuffle, pad or pack.
 _PLAIN_MOE = frozenset(("TRITON", "BATCHED_TRITON"))
-# Attributes that hold what was computed from weights at load.
-_DERIVED = {
-    "W_UV": "multi-head latent attention holds matrices computed from kv_b_proj",
-    "W_UK_T": "multi-head latent attention holds matrices computed from kv_b_proj",
-    "W_UK": "multi-head latent attention holds matrices computed from kv_b_proj",
-    "_cpu_unpacked_conv_weight": "the CPU build packed the weights of a convolution",
-}
 
 
 def _methods(module: Any) -> Iterator[Any]:
@@ -59,7 +52,6 @@ def of_module(module: Any) -> str | None:
     """Why a module cannot be updated in place, or None."""
     found = [_of_method(method) for method in _methods(module)]
     found.append(_of_cpu(module) if "cpu_linear" in vars(module) else None)
-    found += [why for name, why in _DERIVED.items() if getattr(module, name, None) is not None]
     return next((why for why in found if why), None)
 
 
