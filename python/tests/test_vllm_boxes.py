@@ -9,7 +9,7 @@ import numpy as np
 
 import support
 import weft_fabric as weft
-from weft_fabric.vllm import _boxes, _placement
+from weft_fabric.vllm import _boxes, _moves, _placement
 from weft_fabric.vllm._boxes import Copy
 
 TABLES = Path(__file__).with_name("vllm_tables.json")
@@ -116,6 +116,47 @@ class Boxes(unittest.TestCase):
     def test_a_range_of_elements_is_three_boxes(self):
         got = [tuple(box[:4]) for box in _boxes.boxes(Copy("w", 5, (20,), (1,), 0, (1,), 2, "p"), (8, 8))]
         self.assertEqual(got, [(0, 1, 5, 3), (1, 2, 0, 8), (3, 1, 0, 1)])
+
+
+class Moves(unittest.TestCase):
+    """Copies into a model format that an engine packs, held against the packing itself, element by element."""
+
+    def copy_into(self, random, count):
+        """A copy of elements 5, 6, ... to a part of the model format, and where each lands there."""
+        rows = int(random.choice([n for n in range(1, count + 1) if count % n == 0]))
+        model = np.arange(count).reshape(rows, count // rows)
+        begin = [int(random.integers(0, n)) for n in model.shape]
+        target = model[begin[0] :: int(random.integers(1, 3)), begin[1] :: int(random.integers(1, 3))]
+        target = target[: int(random.integers(1, 9))]
+        target = target.T if random.random() < 0.3 else target
+        source = np.arange(5, 5 + target.size).reshape(target.shape)
+        return Copy("w", 5, source.shape, strides(source), 2 * int(target.flat[0]), strides(target), 2, "p"), target
+
+    def test_made_up_packings(self):
+        random = np.random.default_rng(3)
+        whole = 0
+        for _ in range(3000):
+            sizes = [int(n) for n in random.integers(1, 7, random.integers(1, 5))]
+            index = np.arange(prod(sizes)).reshape(sizes).transpose(random.permutation(len(sizes))).reshape(-1)
+            digits = _moves.digits_of(index)
+            self.assertIsNotNone(digits)
+            copy, target = self.copy_into(random, len(index))
+            place = np.argsort(index)
+            wanted = {5 + number: 1000 + 2 * int(place[at]) for number, at in enumerate(target.reshape(-1))}
+            found, parts = {}, list(_moves.through(copy, digits, 1000))
+            for part in parts:
+                for at in np.ndindex(*part.sizes):
+                    element = part.first + int(np.dot(at, part.source))
+                    self.assertNotIn(element, found)
+                    found[element] = part.data + 2 * int(np.dot(at, part.target))
+            self.assertEqual(found, wanted)
+            whole += len(parts) == 1
+        self.assertGreater(whole, 1000)
+
+    def test_what_is_no_packing(self):
+        for index in ([], [1, 0], [0, 0], [0, 2], [0, 1, 3, 2], [0, 1, 2, -1], [1, 2, 3, 4], [0, 2, 1, 4, 3, 5]):
+            self.assertIsNone(_moves.digits_of(np.array(index)), index)
+        self.assertEqual(_moves.digits_of(np.array([0, 2, 4, 1, 3, 5])), ((2, 1, 3), (3, 2, 1)))
 
 
 class Tables(unittest.TestCase):

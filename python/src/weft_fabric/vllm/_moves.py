@@ -1,0 +1,121 @@
+"""From a layer's model format to its kernel format: where an engine's packing moves each element. No torch.
+
+A packing is a list of digits: the number of an element in the model format, written in mixed radix, and for each digit
+the stride that it has in kernel memory. So a packed expert is a few rows, whatever its size.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+
+import numpy as np
+
+from ._boxes import Copy
+
+
+class Digit(NamedTuple):
+    extent: int
+    unit: int  # what the digit counts, in elements of the model format
+    target: int  # its stride in kernel memory, in elements
+
+
+class Move(NamedTuple):
+    """A parameter that the engine packs: the layer that has it, and what loaders fill instead."""
+
+    layer: Any
+    name: str  # in the layer
+    model: Any  # the parameter in the model format, on the device meta
+    digits: tuple[Digit, ...]  # the smallest unit first
+
+
+def _steps(index: np.ndarray) -> Iterator[tuple[int, int]]:
+    """An index as pairs (length, step), the innermost first; it ends early where none do."""
+    while len(index) > 1:
+        step = int(index[1] - index[0])
+        breaks = np.flatnonzero(np.diff(index) != step)
+        longest = int(breaks[0]) + 1 if len(breaks) else len(index)
+        size = next(n for n in range(longest, 0, -1) if len(index) % n == 0)
+        rows = index.reshape(-1, size)
+        if size == 1 or (rows != rows[:, :1] + step * np.arange(size)).any():
+            return
+        yield size, step
+        index = rows[:, 0]
+
+
+def digits_of(index: np.ndarray) -> tuple[Digit, ...] | None:
+    """The digits of a packing, from the element that lies at each place of kernel memory. None: none are."""
+    digits, place = [], 1
+    for size, step in _steps(index):
+        digits.append(Digit(size, step, place))
+        place *= size
+    digits.sort(key=lambda digit: digit.unit)
+    units = [prod(digit.extent for digit in digits[:at]) for at in range(len(digits))]
+    if place != len(index) or not len(index) or index[0] != 0 or units != [digit.unit for digit in digits]:
+        return None
+    return tuple(digits)
+
+
+def _cut(copy: Copy, dim: int, count: int) -> tuple[Copy, Copy]:
+    """A copy as two, by the first `count` elements of a dimension."""
+    sizes = [[*copy.sizes], [*copy.sizes]]
+    sizes[0][dim], sizes[1][dim] = count, copy.sizes[dim] - count
+    after = copy._replace(
+        first=copy.first + count * copy.source[dim], data=copy.data + count * copy.target[dim] * copy.item
+    )
+    return copy._replace(sizes=tuple(sizes[0])), after._replace(sizes=tuple(sizes[1]))
+
+
+def _parted(
+    dim: tuple[int, int, int], digits: tuple[Digit, ...], reach: list[int]
+) -> tuple[list[tuple[int, int, int]], int]:
+    """A dimension as dimensions that stay within one digit each, and 0; else how many of its elements to cut off.
+
+    reach   how far each digit has come, which goes on
+    """
+    parts: list[tuple[int, int, int]] = []
+    (extent, source, target), inner = dim, 1
+    while True:
+        at = max(number for number, digit in enumerate(digits) if digit.unit <= target)
+        digit = digits[at]
+        step, rest = divmod(target, digit.unit)
+        if rest:
+            return parts, inner * (extent // 2)
+        room = (digit.extent - reach[at] + step - 1) // step
+        count = min(extent, room)
+        if count < extent and (reach[at] or digit.extent % step or extent % count):
+            return parts, inner * (count if extent % count or reach[at] else extent // 2)
+        parts.append((count, source, step * digit.target))
+        reach[at] += (count - 1) * step
+        if count == extent:
+            return parts, 0
+        extent, source, target, inner = extent // count, source * count, target * count, inner * count
+
+
+def through(copy: Copy, digits: tuple[Digit, ...], data: int) -> Iterator[Copy]:
+    """A copy into the model format, whose `data` counts from there, as copies into kernel memory at `data`."""
+    first = copy.data // copy.item
+    begin = [first // digit.unit % digit.extent for digit in digits]
+    reach, dims = list(begin), []
+    for number, dim in enumerate(zip(copy.sizes, copy.source, copy.target)):
+        if dim[0] == 1:
+            continue
+        parts, cut = _parted(dim, digits, reach)
+        if cut:
+            for part in _cut(copy, number, min(max(cut, 1), dim[0] - 1)):
+                yield from through(part, digits, data)
+            return
+        dims += parts
+    sizes, source, target = zip(*reversed(dims)) if dims else ((), (), ())
+    place = sum(at * digit.target for at, digit in zip(begin, digits))
+    yield copy._replace(sizes=sizes, source=source, target=target, data=data + place * copy.item)
+
+
+def moved(copies: Iterable[Copy], moves: Mapping[str, Move]) -> Iterator[Copy]:
+    """Copies of loaders, those into the model format of a packed parameter as what they are in kernel memory."""
+    for copy in copies:
+        move = moves.get(copy.parameter)
+        if move is None or 0 in copy.sizes:
+            yield copy
+        else:
+            yield from through(copy, move.digits, getattr(move.layer, move.name).data_ptr())
