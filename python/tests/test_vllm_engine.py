@@ -20,6 +20,7 @@ if importlib.util.find_spec("vllm") is None:
 
 import vllm_engine  # noqa: E402
 
+AMX = "amx_tile" in Path("/proc/cpuinfo").read_text()
 PAGE = support.ROOT / "docs" / "VLLM.md"
 TABLES = Path(__file__).with_name("vllm_tables.json")
 
@@ -49,9 +50,9 @@ class Scenes(unittest.TestCase):
         self.assertEqual(len(lines), 1, done.stdout[-6000:])
         return json.loads(lines[0].split(" ", 1)[1])
 
-    def check_versions(self, model, size=1):
+    def check_versions(self, model, size=1, isa=""):
         tp = str(size)
-        got = self.play("versions", TP=tp, MODEL=model)
+        got = self.play("versions", TP=tp, MODEL=model, ISA=isa)
         said = got["said"]
         for version in "0123":
             self.assertRegex(got["held"][version], rf"^[0-9a-f]+:{version}:")
@@ -59,20 +60,28 @@ class Scenes(unittest.TestCase):
         self.assertEqual(got.get("undone", said["1"]), said["1"])
         self.assertNotEqual(said["1"], said["2"])
         for version in "03":
-            dense = self.play("dense", TP=tp, MODEL=model, CHECKPOINT=f"v{version}")
+            dense = self.play("dense", TP=tp, MODEL=model, ISA=isa, CHECKPOINT=f"v{version}")
             self.assertEqual(said[version], dense["said"], f"version {version}")
         self.assertEqual(got["sums"], dense["sums"])  # vLLM's own, over every parameter of each process
         began, ended, spans = got["answer"]
         self.assertEqual((began, ended, [span[0] for span in spans]), (got["held"]["3"], got["held"]["3"], [began]))
-        print(f"tensor-parallel {tp}, {model}: pause {got['pause_ms']} ms, update {got['call_ms']} ms")
+        print(f"tensor-parallel {tp}, {model} {isa}: pause {got['pause_ms']} ms, update {got['call_ms']} ms")
 
     def test_tokens_and_logprobs_are_those_of_a_dense_load(self):
         for model in ("dense", "mla"):
             with self.subTest(model):
                 self.check_versions(model)
 
+    def test_packed_experts_take_versions(self):
+        """By the packing of this CPU, and by that of one without AMX."""
+        for model, isa in (("mixtral", ""), ("deepseek", ""), ("moe", ""), *([("moe", "vec")] if AMX else [])):
+            with self.subTest(model, isa=isa):
+                self.check_versions(model, 1, isa)
+
     def test_two_processes_move_together(self):
-        self.check_versions("dense", 2)
+        for model in ("dense", "moe"):
+            with self.subTest(model):
+                self.check_versions(model, 2)
 
     def test_new_requests_do_not_reuse_old_keys(self):
         got = self.play("caches")
@@ -91,13 +100,16 @@ class Scenes(unittest.TestCase):
         print(f"running: changed at token {got['spans'][0][2]}, pause {got['pause_ms']:.2f} ms")
 
     def test_refusals(self):
-        for model, keep, text in (
-            ("tied", "", "the CPU build computes with a packed copy of the weight"),
-            ("moe", "keep", "the MoE backend CPU reorders or packs expert weights"),
-            ("dense", "keep", "model.norm.weight.*no tensor of the trainer's layout fills"),
+        for model, keep, choice, text in (
+            ("tied", "", {}, "the CPU build computes with a packed copy of the weight"),
+            ("padded", "keep", {}, "nobody can say how: w13_weight .*shape.*layer model.layers.0.mlp.experts"),
+            ("moe", "keep", {"load_format": "dummy"}, "without a checkpoint nothing can judge that"),
+            ("dense", "keep", {}, "model.norm.weight.*no tensor of the trainer's layout fills"),
+            *([("mla", "keep", {"attention_backend": None}, "weight is .0,. in the engine")] if AMX else []),
         ):
             with self.subTest(model):
-                self.assertRegex(self.play("refusals", MODEL=model, KEEP=keep).get("error", ""), text)
+                got = self.play("refusals", MODEL=model, KEEP=keep, CHOICE=json.dumps(choice))
+                self.assertRegex(got.get("error", ""), text)
 
     def test_the_page(self):
         """The programs of docs/VLLM.md: both end well, and the last line of each is the same digest."""

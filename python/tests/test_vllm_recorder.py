@@ -10,8 +10,10 @@ except ImportError:
     support.skip("torch is missing (tools/run-tests installs it)")
 
 import weft_fabric as weft  # noqa: E402
-from weft_fabric.vllm import _placement  # noqa: E402
-from weft_fabric.vllm._recorder import StandIn, record  # noqa: E402
+from weft_fabric.vllm import _formats, _placement  # noqa: E402
+from weft_fabric.vllm._moves import Move  # noqa: E402
+from weft_fabric.vllm._recorder import Recording, StandIn, guarded, record  # noqa: E402
+from weft_fabric.vllm._trace import Trace, Untold  # noqa: E402
 
 SHAPES = {
     "embed": (10, 6),
@@ -301,6 +303,153 @@ class Refusals(unittest.TestCase):
 
         record(Reader(), layout_of({"w": (4, 3)}, "BF16").tensors, torch.device("cpu"))
         self.assertEqual(seen, ["w", (4, 3), 2, 12, torch.bfloat16, 4, "cpu", True, 4, True, (3, 1)])
+
+
+def packed(weight):
+    """Rows of each expert in blocks of two, and in a block column by column."""
+    experts, rows, columns = weight.shape
+    return weight.view(experts, rows // 2, 2, columns).transpose(2, 3).contiguous().view(weight.shape)
+
+
+class Method:
+    """As vLLM's method of experts: the second time it packs nothing."""
+
+    def __init__(self):
+        self.moe_kernel, self.calls, self.small = None, 0, torch.zeros(1)
+
+    def process(self, layer):
+        self.calls += 1
+        self.small.fill_(self.calls)
+        layer.size = layer.bias.numel()
+        if self.moe_kernel is None:
+            layer.w = torch.nn.Parameter(self.pack(layer, layer.w.data), False)
+            self.moe_kernel = object()
+
+    def pack(self, layer, weight):
+        return packed(weight)
+
+
+class Packed(torch.nn.Module):
+    """A model with one layer of 3 experts, in the kernel format."""
+
+    def __init__(self, method=Method):
+        super().__init__()
+        self.layer = torch.nn.Module()
+        self.layer.method = method()
+        self.layer.bias = torch.nn.Parameter(torch.ones(3), False)
+        self.layer.w = torch.nn.Parameter(torch.zeros(3, 8, 6), False)
+        self.meta = self.layer.w.data.to("meta")
+        self.process = lambda layer: layer.method.process(layer)
+        self.process(self.layer)
+
+    def load_weights(self, weights):
+        for name, loaded in weights:
+            expert, part = name.split(".")
+            self.layer.w.data[int(expert)].narrow(0, 4 * int(part), 4).copy_(loaded)
+
+    def trace(self):
+        return Trace(self.layer, {"w": self.meta}, ["bias"], (__name__,), self.process).maps()
+
+    def found(self):
+        move = Move(self.layer, "w", self.meta, self.trace()["w"])
+        return _formats.Formats({"layer": None}, {"layer.w": move})
+
+
+class Packings(unittest.TestCase):
+    """Layers that pack what their loaders filled."""
+
+    def setUp(self):
+        self.cpu = torch.device("cpu")
+        self.shapes = {f"{expert}.{part}": (4, 6) for expert in range(3) for part in range(2)}
+        self.weights = {name: torch.rand(shape) for name, shape in self.shapes.items()}
+
+    def dense(self):
+        """What the engine holds after it loaded the weights."""
+        model = torch.cat(list(self.weights.values())).view(3, 8, 6)
+        return packed(model)
+
+    def recorded(self, model, moves):
+        return record(model, layout_of(self.shapes, "F32").tensors, self.cpu, ["layer.bias"], {}, moves)
+
+    def test_each_element_lands_where_packing_moves_it(self):
+        model = Packed()
+        for moves, same in ((model.found().moves, True), ({}, False)):
+            model.layer.w.data.zero_()
+            base = model.layer.w.data_ptr()
+            for copy in self.recorded(model, moves):
+                place = model.layer.w.data.as_strided(copy.sizes, copy.target, (copy.data - base) // 4)
+                place.copy_(self.weights[copy.tensor].as_strided(copy.sizes, copy.source, copy.first))
+            self.assertEqual(torch.equal(model.layer.w, self.dense()), same)  # without the model format it is another
+        self.assertEqual(len(self.recorded(model, model.found().moves)), len(self.shapes))
+
+    def test_a_trace_leaves_the_model_as_it_is(self):
+        model = Packed()
+        model.layer.w.data.copy_(self.dense())
+        before = {name: (tensor, tensor.clone()) for name, tensor in model.named_parameters()}
+        kernel = model.layer.method.moe_kernel
+        model.trace()
+        self.recorded(model, model.found().moves)
+        for name, tensor in model.named_parameters():
+            self.assertIs(tensor, before[name][0])
+            self.assertTrue(torch.equal(*before[name]), name)
+        self.assertEqual((model.layer.method.calls, float(model.layer.method.small)), (1, 1.0))
+        self.assertIs(model.layer.method.moe_kernel, kernel)
+
+    def test_the_engines_memory_is_the_judge(self):
+        model = Packed()
+
+        def judged(weights):
+            return _formats._judge(model, self.cpu, weights, model.found())
+
+        weights = lambda: iter(self.weights.items())  # noqa: E731
+        model.layer.w.data.copy_(self.dense())
+        self.assertEqual(judged(weights), model.found())
+        part = lambda: iter(list(self.weights.items())[1:])  # noqa: E731
+        for text, given, spoil in (
+            ("without a checkpoint", None, lambda: None),
+            ("other bits than its checkpoint", part, lambda: None),
+            ("loader fails on .* IndexError", lambda: iter({"3.0": self.weights["0.0"]}.items()), lambda: None),
+            ("other bits than its checkpoint", weights, lambda: model.layer.w.data.view(-1)[77:78].neg_()),
+        ):
+            spoil()
+            found = judged(given)
+            self.assertEqual(found.moves, {})
+            self.assertRegex(found.layers["layer"], text)
+
+    def test_what_nobody_can_say(self):
+        base = torch.arange(48).view(1, 8, 6).float()
+
+        def keep(layer, weight):
+            layer.copy = weight * 2
+            return weight.clone()
+
+        for text, pack in (
+            ("elements that were computed", lambda layer, w: w * 2),
+            ("other places with other weights", lambda layer, w: w + 0.25),
+            ("padding, or elements that were computed", lambda layer, w: torch.where(base == 5, 0.0, w)),
+            ("other places with other weights", lambda layer, w: w.flip(2) if w[0, 0, 0] > 9 else w.clone()),
+            ("another when processed again", lambda layer, w: w[:, :4].clone()),
+            ("does not lie in one go", lambda layer, w: w.transpose(1, 2).contiguous().transpose(1, 2)),
+            ("packed in no regular way", lambda layer, w: w.flip(0)),
+            ("packed in no regular way", lambda layer, w: w[:, [1, 0, 2, 3, 4, 5, 6, 7]]),
+            ("^copy was computed from weights", keep),
+        ):
+            with self.subTest(text):
+                model = Packed()
+                model.layer.method.__class__ = type("Other", (Method,), {"pack": lambda _, *a, pack=pack: pack(*a)})
+                with self.assertRaisesRegex(Untold, text):
+                    model.trace()
+
+    def test_what_writes_to_the_model_is_refused(self):
+        for act in (lambda live: live.add_(1), lambda live: live.zero_()):
+            model = Packed()
+            live = model.layer.w.data
+            model.layer.method.__class__ = type(
+                "Other", (Method,), {"pack": lambda _, layer, w, act=act: act(live) is None or packed(w)}
+            )
+            with self.assertRaisesRegex(weft.TensorError, "layer.w"), guarded(Recording(model, self.cpu)):
+                model.trace()
+            self.assertFalse(bool(live.any()))
 
 
 if __name__ == "__main__":

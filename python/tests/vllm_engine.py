@@ -27,32 +27,41 @@ MLA = {
     "n_group": 4,
     "topk_group": 2,
     "num_nextn_predict_layers": 0,
+    "topk_method": "noaux_tc",
+    "scoring_func": "sigmoid",
+}
+QWEN3_MOE = {
+    "num_hidden_layers": 1,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+    "decoder_sparse_step": 1,
+    "norm_topk_prob": True,
+    "mlp_only_layers": [],
 }
 MODELS = {
     "dense": ("Qwen3", {"num_hidden_layers": 2}),
     "tied": ("Llama", {"num_hidden_layers": 2, "tie_word_embeddings": True, "vocab_size": 500}),
-    "moe": (
-        "Qwen3Moe",
-        {
-            "num_hidden_layers": 1,
-            "num_experts": 8,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 64,
-            "decoder_sparse_step": 1,
-            "norm_topk_prob": True,
-            "mlp_only_layers": [],
-        },
-    ),
+    "moe": ("Qwen3Moe", QWEN3_MOE),
+    "padded": ("Qwen3Moe", {**QWEN3_MOE, "moe_intermediate_size": 48}),
     "mla": ("DeepseekV3", {**MLA, "first_k_dense_replace": 2}),
+    "deepseek": ("DeepseekV3", {**MLA, "first_k_dense_replace": 1}),
+    "mixtral": ("Mixtral", {"num_hidden_layers": 2, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
-CHOICES = {"mla": {"attention_backend": "CPU_MLA"}}  # because AMX_MLA has packed copies of kv_b_proj alone
+CPU_MLA = {"attention_backend": "CPU_MLA"}  # because AMX_MLA has packed copies of kv_b_proj alone
+CHOICES = {"mla": CPU_MLA, "deepseek": CPU_MLA}
+# Names of a checkpoint that transformers renames as it loads.
+OLD_NAMES = {
+    "Mixtral": {"mlp.": "block_sparse_moe.", "gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"},
+}
+BIAS = "e_score_correction_bias"  # of a router, in float32
 CUTS = {
     "cut.rows.tensors": "*.q_proj.weight, *.k_proj.weight, *.v_proj.weight, *.gate_proj.weight, *.up_proj.weight, "
     "*embed_tokens.weight, lm_head.weight",
     "cut.rows.rows": 2,
     "cut.columns.tensors": "*.o_proj.weight, *.down_proj.weight",
     "cut.columns.columns": 2,
-    "cut.whole.tensors": "*norm.weight",
+    "cut.whole.tensors": "*norm.weight, *.mlp.gate.weight",
 }
 OPTIONS = {
     "skip_tokenizer_init": True,
@@ -110,12 +119,21 @@ def config_of(name, **more):
 
 def names_of(config):
     """Names and shapes of a checkpoint, where each expert is a tensor of its own."""
+    old = OLD_NAMES.get(config.architectures[0].removesuffix("ForCausalLM"), {})
+    for name, shape in _new_names_of(config):
+        for new, before in old.items():
+            name = name.replace(new, before)
+        yield name, shape
+
+
+def _new_names_of(config):
     import torch
     import transformers
 
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config)
-    for name, tensor in model.named_parameters():
+    biases = [(name, tensor) for name, tensor in model.named_buffers() if name.endswith(BIAS)]
+    for name, tensor in [*model.named_parameters(), *biases]:
         shape = tuple(tensor.shape)
         for expert in range(shape[0]) if "experts" in name and len(shape) == 3 else ():
             base = f"{name.rsplit('.', 1)[0]}.{expert}"
@@ -133,7 +151,9 @@ def weights_of(config, seed=0):
 
     generator = torch.Generator().manual_seed(seed)
     return {
-        name: (torch.randn(shape, generator=generator) * 0.05 + (1 if len(shape) == 1 else 0)).to(torch.bfloat16)
+        name: (torch.randn(shape, generator=generator) * 0.05 + (1 if len(shape) == 1 else 0)).to(
+            torch.float32 if name.endswith(BIAS) else torch.bfloat16
+        )
         for name, shape in names_of(config)
     }
 
@@ -154,15 +174,18 @@ def step(weights, seed, share=85):
 
     generator = torch.Generator().manual_seed(seed)
     for tensor in weights.values():
-        bits = tensor.view(torch.int16).view(-1)
+        bits = tensor.view(torch.int16).view(-1)  # of float32 these are halves, of which the first is changed alone
         count = max(1, bits.numel() // share)
         where = torch.randperm(bits.numel(), generator=generator)[:count]
         bits[where] += torch.randint(-3, 4, (count,), generator=generator, dtype=torch.int16)
 
 
 def engine_of(path, **options):
+    import torch
     from vllm import LLM
 
+    if os.environ.get("ISA") == "vec":  # what vLLM takes without AMX
+        torch.cpu._is_amx_tile_supported = lambda: False
     llm = LLM(model=path, **{**OPTIONS, **CHOICES.get(os.environ.get("MODEL"), {}), **options})
     ENGINES.append(llm)
     return llm
@@ -379,7 +402,9 @@ def scene_refusals(folder):
     config = config_of(os.environ["MODEL"])
     weights = weights_of(config)
     llm = engine_of(
-        save(config, weights, f"{folder}/{os.environ['MODEL']}"), weight_transfer_config={"backend": "weft"}
+        save(config, weights, f"{folder}/{os.environ['MODEL']}"),
+        weight_transfer_config={"backend": "weft"},
+        **json.loads(os.environ["CHOICE"]),
     )
     if os.environ["MODEL"] == "dense":
         weights.pop("model.norm.weight")

@@ -13,7 +13,7 @@ from vllm.v1.worker.gpu_worker import Worker
 from .._layout import TensorSpec
 from ._boxes import Copy
 from ._core import Core, Init, Update
-from ._formats import computed
+from ._formats import computed, learn
 from ._group import Alone, Ranks
 from ._recorder import record
 from ._refusals import refuse
@@ -55,12 +55,13 @@ class Engine(WeightTransferEngine):  # type: ignore[misc]
     def __init__(self, config: Any, vllm_config: Any, device: torch.device, model: torch.nn.Module) -> None:
         super().__init__(config, vllm_config, device, model)
         self._ignore: Sequence[str] = ()
+        self._formats = learn(model, vllm_config, device)  # before caches take the memory that this needs
         self.core = Core(_ranks(), str(device), self._record, self._places)
 
     def _record(self, layout: Sequence[TensorSpec]) -> list[Copy]:
-        refuse(self.model, self.vllm_config)
+        refuse(self.model, self.vllm_config, self._formats.layers)
         made = dict(computed(self.model))
-        return record(self.model, layout, self.device, self._ignore, made)
+        return record(self.model, layout, self.device, self._ignore, made, self._formats.moves)
 
     def _places(self) -> list[int]:
         return [parameter.data_ptr() for parameter in self.model.parameters()]

@@ -7,14 +7,36 @@ vLLM remembers the model format for its own reload, in a package that is private
 from __future__ import annotations
 
 import importlib
-from typing import Any, Iterator
+from math import prod
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 import torch
+
+from .. import _dtypes
+from .._layout import TensorSpec
+from ..errors import Error
+from ._boxes import Copy
+from ._moves import Digit, Move
+from ._recorder import Recording, guarded, record
+from ._refusals import packer
+from ._trace import Trace, Untold
 
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
 _MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
 # What weights are computed into, where no memory says that no loader fills it, or where no parameter has it.
 _COMPUTED = ("W_UV", "W_UK_T", "_cpu_unpacked_conv_weight")
+# Packages of vLLM whose objects process_weights_after_loading may write to.
+_OWNED = ("vllm.model_executor", "vllm.models", "vllm.v1.attention")
+_INTS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+Weights = Callable[[], Iterable["tuple[str, torch.Tensor]"]]
+
+
+class Formats(NamedTuple):
+    """What is known of the layers that pack weights."""
+
+    layers: dict[str, str | None]  # by name: why the layer cannot be updated in place, or None
+    moves: dict[str, Move]  # by the name of the parameter
 
 
 def _remembered() -> tuple[Any, frozenset[str]]:
@@ -39,3 +61,125 @@ def computed(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             tensor = getattr(layer, name)
             if isinstance(tensor, torch.Tensor) and tensor.numel():
                 yield f"{path}.{name}" if path else name, tensor
+
+
+def _metas(layer: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A layer's parameters as before its weights came, on the device meta. Their loaders are the layer's again."""
+    layers, _ = _remembered()
+    if layer not in layers:
+        raise Untold("this version of vLLM keeps no memory of it that weft knows")
+    package = next(iter(_MEMORIES.values()))
+    to_meta = importlib.import_module(f"{package}.meta").to_meta_tensor
+    own = importlib.import_module(f"{package}.sanitize").restore_layer_refs
+    return {name: own(to_meta(tensor), layer) for name, tensor in layers[layer].restore_metadata[0].items()}
+
+
+def _reshaped(model: torch.nn.Module) -> Iterator[tuple[str, str]]:
+    """Layers that are not packed, and have a parameter in another shape than loaders fill; and why not to update it."""
+    layers, _ = _remembered()
+    for path, layer in model.named_modules():
+        before = layers[layer].restore_metadata[0] if layer in layers and not packer(layer) else {}
+        for name, meta in before.items():
+            live = layer._parameters.get(name)
+            if live is not None and live.shape != meta.shape:
+                yield path, f"its {name} is {tuple(live.shape)} in the engine, and loaders fill {tuple(meta.shape)}"
+
+
+def _process(layer: Any) -> None:
+    packer(layer).process_weights_after_loading(layer)
+
+
+def _traced(layer: torch.nn.Module, metas: dict[str, torch.Tensor]) -> dict[str, tuple[Digit, ...]]:
+    kept = _remembered()[1] & layer._parameters.keys() - metas.keys()
+    return Trace(layer, metas, kept, _OWNED, _process).maps()
+
+
+def _kind(layer: Any, metas: Mapping[str, torch.Tensor]) -> Any:
+    """What layers that are packed alike have in common."""
+    shapes = [(n, t.shape, t.dtype, layer._parameters[n].shape) for n, t in metas.items() if n in layer._parameters]
+    return type(layer), type(packer(layer)), tuple(shapes)
+
+
+def _trace(path: str, layer: torch.nn.Module, model: Recording, known: dict[Any, Any], found: Formats) -> None:
+    try:
+        metas = _metas(layer)
+        kind = _kind(layer, metas)
+        with guarded(model):
+            known[kind] = known.get(kind) or _traced(layer, metas)
+        found.moves.update({f"{path}.{n}": Move(layer, n, metas[n], digits) for n, digits in known[kind].items()})
+        found.layers[path] = None
+    except Exception as error:  # of vLLM's own code too: the engine then serves, and weft refuses the layer
+        found.layers[path] = f"its weights are packed, and nobody can say how: {error or type(error).__name__}"
+
+
+def _same(copy: Copy, tensor: torch.Tensor, live: torch.Tensor) -> bool:
+    """Whether the engine has, bit for bit, what a copy says that it has of a tensor of the checkpoint."""
+    place = live.storage_offset() + (copy.data - live.data_ptr()) // copy.item
+    bits = _INTS[copy.item]
+    want = tensor.contiguous().as_strided(copy.sizes, copy.source, copy.first)
+    got = live.detach().as_strided(copy.sizes, copy.target, place)
+    return torch.equal(want.view(bits).to(live.device), got.view(bits))
+
+
+def _wrong(model: torch.nn.Module, device: torch.device, weights: Weights, moves: Mapping[str, Move]) -> set[str]:
+    """Packed parameters that do not hold, by their moves, what the checkpoint has."""
+    specs = [TensorSpec(name, _dtypes.required(tensor.dtype), tuple(tensor.shape)) for name, tensor in weights()]
+    landed: dict[str, list[Copy]] = {}
+    left = {name: getattr(move.layer, move.name).numel() for name, move in moves.items()}
+    for copy in record(model, specs, device, ["*"], {}, moves):
+        if copy.parameter in moves:
+            landed.setdefault(copy.tensor, []).append(copy)
+            left[copy.parameter] -= prod(copy.sizes)
+    wrong = {name for name, count in left.items() if count}
+    for name, tensor in weights():
+        for copy in landed.get(name, []):
+            move = moves[copy.parameter]
+            if not _same(copy, tensor, getattr(move.layer, move.name)):
+                wrong.add(copy.parameter)
+    return wrong
+
+
+def _judge(model: torch.nn.Module, device: torch.device, weights: Weights | None, found: Formats) -> Formats:
+    """Without layers whose moves the engine's own memory belies."""
+    why, wrong = "the engine has other bits than its checkpoint", set(found.moves)
+    try:
+        if weights is None:
+            why = "without a checkpoint nothing can judge that"
+        elif found.moves:
+            wrong = _wrong(model, device, weights, found.moves)
+    except Error as error:
+        why = str(error)
+    layers = {**found.layers}
+    layers.update(
+        {name.rpartition(".")[0]: f"its weights are packed, and no move explains them: {why}" for name in wrong}
+    )
+    return Formats(
+        layers, {name: move for name, move in found.moves.items() if layers[name.rpartition(".")[0]] is None}
+    )
+
+
+def _checkpoint(model: torch.nn.Module, config: Any) -> Weights | None:
+    from vllm.model_executor.model_loader import get_model_loader
+
+    loader = get_model_loader(config.load_config)
+    read = getattr(loader, "get_all_weights", None)
+    return (lambda: read(config.model_config, model)) if read else None
+
+
+def learn(model: torch.nn.Module, config: Any, device: torch.device) -> Formats:
+    """Traces the layers that pack weights, and judges each move by the engine's memory and its checkpoint.
+
+    No weight is written.
+    """
+    from vllm.config import set_current_vllm_config
+    from vllm.utils.torch_utils import set_default_torch_dtype
+
+    found = Formats(dict(_reshaped(model)), {})
+    known: dict[Any, Any] = {}
+    packed = [(path, layer) for path, layer in model.named_modules() if packer(layer)]
+    if not packed:
+        return found
+    with set_current_vllm_config(config), set_default_torch_dtype(config.model_config.dtype), torch.no_grad():
+        for path, layer in packed:
+            _trace(path, layer, Recording(model, device), known, found)
+        return _judge(model, device, _checkpoint(model, config), found)

@@ -6,8 +6,9 @@ it shows. Views of a stand-in are stand-ins. A copy of one into a parameter is w
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Container, Iterable, Iterator, Mapping
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -16,6 +17,7 @@ from .. import _dtypes
 from .._layout import TensorSpec
 from ..errors import Error, TensorError
 from ._boxes import Copy
+from ._moves import Move, moved
 
 # What may be done to a stand-in: views of its elements, and copies that the loader only reads.
 _VIEWS = frozenset(
@@ -43,22 +45,28 @@ def _stand_ins_in(value: Any) -> Iterator[StandIn]:
             yield from _stand_ins_in(one)
 
 
+def _address(tensor: torch.Tensor) -> int:
+    """Of the first element; without memory, in bytes from the begin of the storage."""
+    begin = 0 if tensor.is_meta else tensor.untyped_storage().data_ptr()
+    return begin + int(tensor.storage_offset()) * tensor.element_size()
+
+
 class Recording:
     """What loaders did: the copies, and the elements that they set to a constant such as padding."""
 
-    def __init__(self, model: torch.nn.Module, device: torch.device) -> None:
+    def __init__(self, model: torch.nn.Module, device: torch.device, moves: Container[str] = ()) -> None:
         self.device = device
         self.copies: list[Copy] = []
         self.landed: dict[str, list[Copy]] = {}  # the copies of each parameter
         self.constants: list[torch.Tensor] = []
-        self.places: dict[int, tuple[str, torch.Tensor]] = {}  # by the address of the storage
+        self.places: dict[int, tuple[str, torch.Tensor]] = {}  # by the storage
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            if tensor.numel() and not tensor.is_meta:
-                self.places.setdefault(tensor.untyped_storage().data_ptr(), (name, tensor))
+            if tensor.numel() and (name in moves or not tensor.is_meta):
+                self.places.setdefault(tensor.untyped_storage()._cdata, (name, tensor))
 
     def parameter(self, tensor: torch.Tensor) -> str | None:
         """The parameter that has the tensor's memory."""
-        found = None if tensor.is_meta else self.places.get(tensor.untyped_storage().data_ptr())
+        found = self.places.get(tensor.untyped_storage()._cdata)
         return found[0] if found else None
 
     def accept(self, target: torch.Tensor, source: StandIn) -> None:
@@ -81,7 +89,7 @@ class Recording:
         if any(stride == 0 and size > 1 for stride, size in zip(elements.stride(), elements.shape)):
             raise TensorError(name, f"its elements are repeated in {place}, where each may lie once")
         copy = Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
-                    target.data_ptr(), tuple(target.stride()), target.element_size(), place)  # fmt: skip
+                    _address(target), tuple(target.stride()), target.element_size(), place)  # fmt: skip
         self.copies.append(copy)
         self.landed.setdefault(place, []).append(copy)
 
@@ -192,6 +200,15 @@ class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-i
         return target
 
 
+@contextmanager
+def guarded(recording: Recording) -> Iterator[None]:
+    """Lets nothing write to the model. Raises TensorError where something tried."""
+    with _Guard(recording):
+        yield
+    for constant in recording.constants:
+        raise TensorError(recording.parameter(constant) or "", "its elements would have been set to a constant")
+
+
 def _stand_ins(layout: Iterable[TensorSpec], recording: Recording) -> Iterator[tuple[str, StandIn]]:
     for spec in layout:
         dtype = _DTYPES.get(spec.dtype)
@@ -205,20 +222,21 @@ def _mask(recording: Recording, tensor: torch.Tensor, copies: list[Copy]) -> tor
     storage = tensor.untyped_storage()
     mask = torch.zeros(storage.nbytes() // tensor.element_size(), dtype=torch.bool)
     for copy in copies:
-        place = mask.as_strided(copy.sizes, copy.target, (copy.data - storage.data_ptr()) // copy.item)
+        begin = 0 if tensor.is_meta else storage.data_ptr()
+        place = mask.as_strided(copy.sizes, copy.target, (copy.data - begin) // copy.item)
         if bool(place.any()):
             raise TensorError(copy.tensor, f"it lands in {copy.parameter} where another tensor lands: of tied tensors "
                                            f"leave all but one out of the layout")  # fmt: skip
         place.fill_(True)
     for constant in recording.constants:
-        if constant.untyped_storage().data_ptr() == storage.data_ptr():
+        if constant.untyped_storage()._cdata == storage._cdata:
             mask.as_strided(constant.shape, constant.stride(), constant.storage_offset()).fill_(True)
     return mask
 
 
 def _missing(recording: Recording, tensor: torch.Tensor) -> int:
     """How many elements of a tensor are in no place that versions write, and in none that keeps what it has."""
-    place = recording.places.get(tensor.untyped_storage().data_ptr())
+    place = recording.places.get(tensor.untyped_storage()._cdata)
     if place is None or place[1].dtype != tensor.dtype:
         return tensor.numel()
     mask = _mask(recording, tensor, recording.landed.get(place[0], []))
@@ -240,12 +258,26 @@ def _check_parameters(
         if missing:
             raise TensorError(name, f"no tensor of the trainer's layout fills {missing} of its {tensor.numel()} "
                                     f"elements: publish them, or name the parameter in `ignore`")  # fmt: skip
-    for name, tensor in computed.items():
-        missing = _missing(recording, tensor)
+    for name, made in computed.items():
+        missing = _missing(recording, made)
         if missing:
-            raise TensorError(name, f"it was computed from weights at load, and {missing} of its {tensor.numel()} "
+            raise TensorError(name, f"it was computed from weights at load, and {missing} of its {made.numel()} "
                                     f"elements lie where no version writes: this engine cannot be updated in "
                                     f"place")  # fmt: skip
+
+
+@contextmanager
+def _in_model_format(moves: Mapping[str, Move]) -> Iterator[None]:
+    """Has packed parameters be what loaders fill; the engine's own come back after."""
+    packed = [(move.layer._parameters, move.name, move.model) for move in moves.values()]
+    own = [parameters[name] for parameters, name, _ in packed]
+    try:
+        for parameters, name, model in packed:
+            parameters[name] = model
+        yield
+    finally:
+        for (parameters, name, _), tensor in zip(packed, own):
+            parameters[name] = tensor
 
 
 def record(
@@ -254,21 +286,24 @@ def record(
     device: torch.device,
     ignore: Iterable[str] = (),
     computed: Mapping[str, torch.Tensor] = {},
+    moves: Mapping[str, Move] = {},
 ) -> list[Copy]:
     """Runs `model.load_weights` for all tensors of a layout, and returns the copies that it makes.
 
     ignore    patterns of parameters that keep what they have
     computed  tensors that were made of weights, by name, which no loader fills
+    moves     packed parameters, by name
     Raises TensorError, which names the tensor or parameter.
     """
-    recording = Recording(model, device)
-    try:
-        with torch.no_grad(), _Guard(recording):
-            model.load_weights(_stand_ins(layout, recording))  # type: ignore[operator]
-    except Error:
-        raise
-    except Exception as error:
-        raise TensorError("load_weights", f"the model's loader fails on the trainer's names or shapes: "
-                                          f"{type(error).__name__}: {error}") from error  # fmt: skip
-    _check_parameters(model, recording, ignore, computed)
-    return recording.copies
+    with _in_model_format(moves):
+        recording = Recording(model, device, moves)
+        try:
+            with torch.no_grad(), _Guard(recording):
+                model.load_weights(_stand_ins(layout, recording))  # type: ignore[operator]
+        except Error:
+            raise
+        except Exception as error:
+            raise TensorError("load_weights", f"the model's loader fails on the trainer's names or shapes: "
+                                              f"{type(error).__name__}: {error}") from error  # fmt: skip
+        _check_parameters(model, recording, ignore, computed)
+    return list(moved(recording.copies, moves))

@@ -5,7 +5,7 @@ An update in place would leave such copies old without a word.
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 from .._library import lib
 from ..errors import CallError
@@ -34,10 +34,20 @@ def _of_method(method: Any) -> str | None:
         return None  # a wrapper, whose inner method is asked too
     if not _is_plain(method):
         return f"{name} holds weights in a form derived at load"
+    backend = _packing(method)
+    return (
+        f"the MoE backend {backend} reorders or packs expert weights: choose moe_backend='triton'" if backend else None
+    )
+
+
+def _packing(method: Any) -> str | None:
     backend = getattr(getattr(method, "unquantized_backend", None), "name", None)
-    if backend is not None and backend not in _PLAIN_MOE:
-        return f"the MoE backend {backend} reorders or packs expert weights: choose moe_backend='triton'"
-    return None
+    return None if backend in _PLAIN_MOE else backend
+
+
+def packer(module: Any) -> Any:
+    """The method of a layer that packs weights after loaders had filled these, or None."""
+    return next((one for one in _methods(module) if _is_plain(one) and _packing(one)), None)
 
 
 def _of_cpu(module: Any) -> str | None:
@@ -72,11 +82,14 @@ def of_config(config: Any) -> Iterator[str]:
         yield "weights are offloaded to the host while the engine runs"
 
 
-def refuse(model: Any, config: Any) -> None:
-    """Raises CallError with all reasons why a model cannot be updated in place, and the layers that each is about."""
+def refuse(model: Any, config: Any, known: Mapping[str, str | None] = {}) -> None:
+    """Raises CallError with all reasons why a model cannot be updated in place, and the layers that each is about.
+
+    known   layers that were traced, by name: why that failed, or None
+    """
     reasons: dict[str, list[str]] = {why: [] for why in of_config(config)}
     for name, module in model.named_modules():
-        why = of_module(module)
+        why = known[name] if name in known else of_module(module)
         if why:
             reasons.setdefault(why, []).append(name or type(module).__name__)
     if not reasons:
