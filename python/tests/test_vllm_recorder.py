@@ -399,17 +399,18 @@ class Packings(unittest.TestCase):
         model = Packed()
 
         def judged(weights):
-            return _formats._judge(model, self.cpu, weights, model.found())
+            return _formats._judge(
+                model.found(), lambda moves: _formats._of_checkpoint(weights, model, self.cpu, moves)
+            )
 
         weights = lambda: iter(self.weights.items())  # noqa: E731
         model.layer.w.data.copy_(self.dense())
         self.assertEqual(judged(weights), model.found())
         part = lambda: iter(list(self.weights.items())[1:])  # noqa: E731
         for text, given, spoil in (
-            ("without a checkpoint", None, lambda: None),
-            ("other bits than its checkpoint", part, lambda: None),
+            ("other bits than it was loaded with", part, lambda: None),
             ("loader fails on .* IndexError", lambda: iter({"3.0": self.weights["0.0"]}.items()), lambda: None),
-            ("other bits than its checkpoint", weights, lambda: model.layer.w.data.view(-1)[77:78].neg_()),
+            ("other bits than it was loaded with", weights, lambda: model.layer.w.data.view(-1)[77:78].neg_()),
         ):
             spoil()
             found = judged(given)

@@ -218,12 +218,12 @@ def trainer_of(weights, provider, **keys):
     return weft.Trainer(weft.Site(SITE.format(provider=provider), keys), weights, log=support.quiet)
 
 
-def follower_of(llm, trainer, provider, peer="a", caches="reset", **keys):
+def follower_of(llm, trainer, provider, peer="a", caches="reset", empty=False, **keys):
     import weft_fabric as weft
     import weft_fabric.vllm
 
     overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn", **keys}
-    return weft.vllm.follow(llm, SITE.format(provider=provider), peer, caches=caches, overrides=overrides)
+    return weft.vllm.follow(llm, SITE.format(provider=provider), peer, caches=caches, overrides=overrides, empty=empty)
 
 
 # ---- scenes
@@ -274,9 +274,11 @@ def scene_versions(folder):
     provider = "loop" if size == 1 else "tcp"
     cuts = CUTS if size > 1 else {}
     result = {"said": {}, "held": {}, "pause_ms": {}, "call_ms": {}}
-    llm = engine_of(path, weight_transfer_config={"backend": "weft"}, tensor_parallel_size=size)
+    empty = bool(os.environ.get("EMPTY"))  # without a checkpoint, so that version 0 comes as a snapshot
+    choice = {"load_format": "dummy"} if empty else {}
+    llm = engine_of(path, weight_transfer_config={"backend": "weft"}, tensor_parallel_size=size, **choice)
     with trainer_of(weights, provider, **cuts) as trainer:
-        with follower_of(llm, trainer, provider, "w{rank}" if size > 1 else "a", **cuts) as follower:
+        with follower_of(llm, trainer, provider, "w{rank}" if size > 1 else "a", empty=empty, **cuts) as follower:
             for version in range(4):
                 if version:
                     step(weights, version)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import importlib
 from math import prod
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Tuple
 
 import torch
 
 from .. import _dtypes
 from .._layout import TensorSpec
-from ..errors import Error
 from ._boxes import Copy
-from ._moves import Digit, Move
+from ._moves import Digit, Move, moved
 from ._recorder import Recording, guarded, record
 from ._refusals import packer
-from ._trace import Trace, Untold
+from ._trace import Trace, Untold, like
 
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
 _MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
@@ -29,7 +28,9 @@ _COMPUTED = ("W_UV", "W_UK_T", "_cpu_unpacked_conv_weight")
 _OWNED = ("vllm.model_executor", "vllm.models", "vllm.v1.attention")
 _INTS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-Weights = Callable[[], Iterable["tuple[str, torch.Tensor]"]]
+Weights = Iterable[Tuple[str, torch.Tensor]]
+Held = Tuple[Iterable[Copy], Weights]
+Moves = Mapping[str, Move]
 
 
 class Formats(NamedTuple):
@@ -39,11 +40,16 @@ class Formats(NamedTuple):
     moves: dict[str, Move]  # by the name of the parameter
 
 
-def _remembered() -> tuple[Any, frozenset[str]]:
-    """What each layer was like, and names of tensors that vLLM leaves out there. ({}, ...): of another version."""
+def _memory() -> str | None:
+    """The package that remembers, of this version of vLLM."""
     import vllm
 
-    place = _MEMORIES.get(".".join(vllm.__version__.split(".")[:2]))
+    return _MEMORIES.get(".".join(vllm.__version__.split(".")[:2]))
+
+
+def _remembered() -> tuple[Any, frozenset[str]]:
+    """What each layer was like, and names of tensors that vLLM leaves out there. ({}, ...): of another version."""
+    place = _memory()
     if place is None:
         return {}, frozenset()
     layers = importlib.import_module(f"{place}.layerwise").LAYERWISE_INFO
@@ -68,9 +74,8 @@ def _metas(layer: torch.nn.Module) -> dict[str, torch.Tensor]:
     layers, _ = _remembered()
     if layer not in layers:
         raise Untold("this version of vLLM keeps no memory of it that weft knows")
-    package = next(iter(_MEMORIES.values()))
-    to_meta = importlib.import_module(f"{package}.meta").to_meta_tensor
-    own = importlib.import_module(f"{package}.sanitize").restore_layer_refs
+    to_meta = importlib.import_module(f"{_memory()}.meta").to_meta_tensor
+    own = importlib.import_module(f"{_memory()}.sanitize").restore_layer_refs
     return {name: own(to_meta(tensor), layer) for name, tensor in layers[layer].restore_metadata[0].items()}
 
 
@@ -121,17 +126,49 @@ def _same(copy: Copy, tensor: torch.Tensor, live: torch.Tensor) -> bool:
     return torch.equal(want.view(bits).to(live.device), got.view(bits))
 
 
-def _wrong(model: torch.nn.Module, device: torch.device, weights: Weights, moves: Mapping[str, Move]) -> set[str]:
-    """Packed parameters that do not hold, by their moves, what the checkpoint has."""
-    specs = [TensorSpec(name, _dtypes.required(tensor.dtype), tuple(tensor.shape)) for name, tensor in weights()]
+def _of_checkpoint(read: Callable[[], Weights], model: torch.nn.Module, device: torch.device, moves: Moves) -> Held:
+    specs = [TensorSpec(name, _dtypes.required(tensor.dtype), tuple(tensor.shape)) for name, tensor in read()]
+    return record(model, specs, device, ["*"], {}, moves), read()
+
+
+def _of_dummy(device: torch.device, moves: Moves) -> Held:
+    """With load_format="dummy" each parameter of the model format has made-up values, which its shape tells."""
+    from vllm.model_executor.model_loader.weight_utils import initialize_single_dummy_weight as fill
+
+    def weights() -> Weights:
+        for name, move in moves.items():
+            tensor = like(move.model, device)
+            fill(tensor)
+            yield name, tensor.data
+
+    models = [(name, move.model) for name, move in moves.items()]
+    copies = [Copy(n, 0, tuple(t.shape), t.stride(), 0, t.stride(), t.element_size(), n) for n, t in models]
+    return list(moved(copies, moves)), weights()
+
+
+def _held(model: torch.nn.Module, config: Any, device: torch.device, moves: Moves) -> Held:
+    """What the engine was loaded with, and the copies that say where it has that."""
+    from vllm.model_executor.model_loader import get_model_loader
+
+    if config.load_config.load_format == "dummy":
+        return _of_dummy(device, moves)
+    read = getattr(get_model_loader(config.load_config), "get_all_weights", None)
+    if read is None:
+        raise Untold(f"load_format {config.load_config.load_format} gives nothing to judge that by")
+    return _of_checkpoint(lambda: read(config.model_config, model), model, device, moves)
+
+
+def _wrong(moves: Moves, held: Held) -> set[str]:
+    """Packed parameters that do not hold, by their moves, what the engine was loaded with."""
+    copies, weights = held
     landed: dict[str, list[Copy]] = {}
     left = {name: getattr(move.layer, move.name).numel() for name, move in moves.items()}
-    for copy in record(model, specs, device, ["*"], {}, moves):
+    for copy in copies:
         if copy.parameter in moves:
             landed.setdefault(copy.tensor, []).append(copy)
             left[copy.parameter] -= prod(copy.sizes)
     wrong = {name for name, count in left.items() if count}
-    for name, tensor in weights():
+    for name, tensor in weights:
         for copy in landed.get(name, []):
             move = moves[copy.parameter]
             if not _same(copy, tensor, getattr(move.layer, move.name)):
@@ -139,31 +176,16 @@ def _wrong(model: torch.nn.Module, device: torch.device, weights: Weights, moves
     return wrong
 
 
-def _judge(model: torch.nn.Module, device: torch.device, weights: Weights | None, found: Formats) -> Formats:
+def _judge(found: Formats, held: Callable[[Moves], Held]) -> Formats:
     """Without layers whose moves the engine's own memory belies."""
-    why, wrong = "the engine has other bits than its checkpoint", set(found.moves)
+    why, wrong = "the engine has other bits than it was loaded with", set(found.moves)
     try:
-        if weights is None:
-            why = "without a checkpoint nothing can judge that"
-        elif found.moves:
-            wrong = _wrong(model, device, weights, found.moves)
-    except Error as error:
-        why = str(error)
-    layers = {**found.layers}
-    layers.update(
-        {name.rpartition(".")[0]: f"its weights are packed, and no move explains them: {why}" for name in wrong}
-    )
-    return Formats(
-        layers, {name: move for name, move in found.moves.items() if layers[name.rpartition(".")[0]] is None}
-    )
-
-
-def _checkpoint(model: torch.nn.Module, config: Any) -> Weights | None:
-    from vllm.model_executor.model_loader import get_model_loader
-
-    loader = get_model_loader(config.load_config)
-    read = getattr(loader, "get_all_weights", None)
-    return (lambda: read(config.model_config, model)) if read else None
+        wrong = _wrong(found.moves, held(found.moves))
+    except Exception as error:  # of vLLM's own code too
+        why = str(error) or type(error).__name__
+    layers = {name.rpartition(".")[0]: f"its weights are packed, and no move explains them: {why}" for name in wrong}
+    moves = {name: move for name, move in found.moves.items() if name.rpartition(".")[0] not in layers}
+    return Formats({**found.layers, **layers}, moves)
 
 
 def learn(model: torch.nn.Module, config: Any, device: torch.device) -> Formats:
@@ -182,4 +204,4 @@ def learn(model: torch.nn.Module, config: Any, device: torch.device) -> Formats:
     with set_current_vllm_config(config), set_default_torch_dtype(config.model_config.dtype), torch.no_grad():
         for path, layer in packed:
             _trace(path, layer, Recording(model, device), known, found)
-        return _judge(model, device, _checkpoint(model, config), found)
+        return _judge(found, lambda moves: _held(model, config, device, moves))

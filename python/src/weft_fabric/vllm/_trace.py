@@ -78,7 +78,7 @@ def _tensors(value: Any, owned: tuple[str, ...], path: str, seen: set[int]) -> I
             yield from _tensors(one, owned, path if inside else f"{path}.{key}", seen)
 
 
-def _like(meta: torch.Tensor, device: torch.device) -> torch.Tensor:
+def like(meta: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A tensor of zeros as a parameter was before its weights came, with its class and its attributes."""
     tensor = torch.empty_strided(meta.size(), meta.stride(), dtype=meta.dtype, device=device).zero_()
     tensor.__class__ = meta.__class__
@@ -133,7 +133,7 @@ class Trace:
         scratch = _copied(self.layer, self.owned, {})
         scratch.__dict__["_parameters"] = {n: p.detach().clone() for n, p in self.kept.items() if p is not None}
         for name, meta in self.metas.items():
-            tensor = _like(meta, self.device)
+            tensor = like(meta, self.device)
             numbers = torch.arange(self.begin[name], self.begin[name] + meta.numel(), device=self.device)
             tensor.data.copy_(value_of(numbers).view(meta.shape).to(meta.dtype))
             scratch._parameters[name] = tensor
