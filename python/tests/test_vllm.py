@@ -354,12 +354,12 @@ class Labels(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    def refused(self, model=None, **config):
+    def refused(self, model=None, known={}, **config):
         fields = {"speculative_config": None, "quant_config": None, "lora_config": None, "parallel_config": None}
         layers = model or {}
         model = SimpleNamespace(named_modules=lambda: layers.items())
         try:
-            _refusals.refuse(model, SimpleNamespace(**{**fields, **config}))
+            _refusals.refuse(model, SimpleNamespace(**{**fields, **config}), known)
         except weft.CallError as error:
             self.assertEqual(error.name, "missing")
             return str(error)
@@ -394,6 +394,10 @@ class Refusals(unittest.TestCase):
             said = self.refused(moe(backend))
             self.assertIn(f"backend {backend} reorders or packs expert weights", said)
             self.assertIn("(layer mlp.experts)", said)
+            self.assertEqual(self.refused(moe(backend), {"mlp.experts": None}), "")
+            self.assertIn(
+                "no regular way (layer mlp.experts)", self.refused(moe(backend), {"mlp.experts": "no regular way"})
+            )
         wrapped = self.method("FusedMoEModularMethod", old_quant_method=moe("AITER")["mlp.experts"].quant_method)
         self.assertIn("backend AITER", self.refused({"x": SimpleNamespace(quant_method=wrapped)}))
         fp8 = SimpleNamespace(quant_method=self.method("Fp8LinearMethod"))

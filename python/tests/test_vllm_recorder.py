@@ -1,6 +1,9 @@
 """Recording loaders of torch, held against the same loaders with real tensors of element numbers."""
 
+import sys
+import types
 import unittest
+from unittest import mock
 
 import support
 
@@ -416,6 +419,65 @@ class Packings(unittest.TestCase):
             found = judged(given)
             self.assertEqual(found.moves, {})
             self.assertRegex(found.layers["layer"], text)
+
+    def remembered(self, model, version="0.32.0"):
+        """vLLM's memory of the model, as its reload package keeps it, and an engine of `version`."""
+        meta = types.SimpleNamespace(SKIP_TENSORS={"bias"}, to_meta_tensor=lambda tensor: tensor)
+        layerwise = types.SimpleNamespace(
+            LAYERWISE_INFO={model.layer: types.SimpleNamespace(restore_metadata=({"w": model.meta}, {}))}
+        )
+        sanitize = types.SimpleNamespace(restore_layer_refs=lambda tensor, layer: tensor)
+        package = _formats._MEMORIES["0.32"]
+        parts = {"layerwise": layerwise, "meta": meta, "sanitize": sanitize}
+        modules = {f"{package}.{name}": part for name, part in parts.items()}
+        return mock.patch.dict(sys.modules, {"vllm": types.SimpleNamespace(__version__=version), **modules})
+
+    def test_what_vllm_remembers(self):
+        """By a version that weft knows, no name is needed to see what was computed. By another, names alone tell."""
+        model = Packed()
+        model.layer.made = torch.nn.Parameter(model.layer.w.data[1:], False)
+        model.layer.W_UV = torch.nn.Parameter(model.layer.w.data.transpose(1, 2), False)
+        model.layer._cpu_unpacked_conv_weight = torch.ones(2)
+        for version, names in (
+            ("0.32.1+cpu", ["W_UV", "_cpu_unpacked_conv_weight", "made"]),
+            ("0.33.0", ["W_UV", "_cpu_unpacked_conv_weight"]),
+        ):
+            with self.remembered(model, version):
+                found = [name for name, _ in _formats.computed(model)]
+                self.assertEqual(found, [f"layer.{name}" for name in names])
+                self.assertEqual(list(_formats._reshaped(model)), [])
+        model.layer.w.data = torch.empty(0)
+        with self.remembered(model):
+            self.assertEqual(
+                list(_formats._reshaped(model)), [("layer", "its w is (0,) in the engine, and loaders fill (3, 8, 6)")]
+            )
+
+    def test_a_layer_that_cannot_be_traced_is_named(self):
+        """Whatever vLLM's own code raises: the engine starts, and weft refuses."""
+
+        def fails(layer, weight):
+            raise KeyError("expert_map")
+
+        for version, pack, why in (
+            ("0.32.0", lambda layer, w: packed(w), None),
+            ("0.33.0", lambda layer, w: packed(w), "no memory of it that weft knows"),
+            ("0.32.0", lambda layer, w: w * 2, "w has elements that were computed"),
+            ("0.32.0", fails, "expert_map"),
+            ("0.32.0", lambda layer, w: model.layer.w.data.mul_(2), "does 'mul_' with this parameter"),
+        ):
+            with self.subTest(why):
+                model = Packed()
+                kind = type("UnquantizedFusedMoEMethod", (Method,), {"pack": lambda _, *a, pack=pack: pack(*a)})
+                kind.process_weights_after_loading = kind.process
+                model.layer.quant_method = model.layer.method
+                model.layer.method.__class__ = kind
+                model.layer.method.unquantized_backend = types.SimpleNamespace(name="CPU")
+                found, recording = _formats.Formats({}, {}), Recording(model, self.cpu)
+                with self.remembered(model), mock.patch.object(_formats, "_OWNED", (__name__,)):
+                    with mock.patch.object(sys.modules["vllm"], "__version__", version):
+                        _formats._trace("layer", model.layer, recording, {}, found)
+                self.assertEqual(list(found.moves), ["layer.w"] if why is None else [])
+                self.assertIn(str(why), str(found.layers["layer"]))
 
     def test_what_nobody_can_say(self):
         base = torch.arange(48).view(1, 8, 6).float()
