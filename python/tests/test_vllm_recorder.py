@@ -493,7 +493,9 @@ class Packings(unittest.TestCase):
             ("other places with other weights", lambda layer, w: w.flip(2) if w[0, 0, 0] > 9 else w.clone()),
             ("another when processed again", lambda layer, w: w[:, :4].clone()),
             ("does not lie in one go", lambda layer, w: w.transpose(1, 2).contiguous().transpose(1, 2)),
+            ("another when processed again", lambda layer, w: w.reshape(-1, 6, 8)),
             ("packed in no regular way", lambda layer, w: w.flip(0)),
+            ("packed in no regular way", lambda layer, w: torch.cat([w[:1], packed(w[1:])])),
             ("packed in no regular way", lambda layer, w: w[:, [1, 0, 2, 3, 4, 5, 6, 7]]),
             ("^copy was computed from weights", keep),
         ):
