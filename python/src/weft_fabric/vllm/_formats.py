@@ -17,7 +17,7 @@ from .._layout import TensorSpec
 from ._boxes import Copy
 from ._moves import Digit, Move, moved
 from ._recorder import Recording, guarded, record
-from ._refusals import packer
+from ._refusals import of_module, packer
 from ._trace import Trace, Untold, like
 
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
@@ -80,10 +80,10 @@ def _metas(layer: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _reshaped(model: torch.nn.Module) -> Iterator[tuple[str, str]]:
-    """Layers that are not packed, and have a parameter in another shape than loaders fill; and why not to update it."""
+    """Layers that nothing else refuses, and that have a parameter in another shape than loaders fill; and why."""
     layers, _ = _remembered()
     for path, layer in model.named_modules():
-        before = layers[layer].restore_metadata[0] if layer in layers and not packer(layer) else {}
+        before = layers[layer].restore_metadata[0] if layer in layers and not of_module(layer) else {}
         for name, meta in before.items():
             live = layer._parameters.get(name)
             if live is not None and live.shape != meta.shape:
