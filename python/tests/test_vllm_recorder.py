@@ -452,6 +452,34 @@ class Packings(unittest.TestCase):
                 list(_formats._reshaped(model)), [("layer", "its w is (0,) in the engine, and loaders fill (3, 8, 6)")]
             )
 
+    def test_biases_of_an_odd_number_of_experts(self):
+        model = Packed()
+        model.layer.b = torch.nn.Parameter(torch.zeros(3, 4), False)
+        metas = {"w": model.meta, "b": torch.empty(3, 4, device="meta")}
+        digits = Trace(model.layer, metas, ["bias"], (__name__,), model.process).maps()["b"]
+        self.assertEqual([(digit.extent, digit.unit, digit.target) for digit in digits], [(4, 1, 1), (3, 4, 4)])
+
+    def test_copies_outside_of_parameters_are_computed(self):
+        model = torch.nn.Module()
+        model.attention = torch.nn.Module()
+        model.attention.sinks = torch.nn.Parameter(torch.ones(4), False)
+        model.attention.impl = types.SimpleNamespace(sinks=model.attention.sinks.data)
+        model.gate = torch.nn.Module()
+        model.gate.register_buffer("_bf16x3_weight", torch.ones(4))
+        with self.remembered(Packed()):
+            found = dict(_formats.computed(model))
+        self.assertEqual(sorted(found), ["attention.impl.sinks", "gate._bf16x3_weight"])
+
+    def test_layers_that_are_packed_alike_are_tried_once(self):
+        model, known, found = Packed(), {}, _formats.Formats({}, {})
+        model.other = model.layer
+        with self.remembered(model), mock.patch.object(_formats, "_traced", side_effect=Untold("why")) as traced:
+            for path in ("layer", "other"):
+                _formats._trace(path, model.layer, Recording(model, self.cpu), known, found)
+        self.assertEqual(traced.call_count, 1)
+        self.assertEqual([*found.layers], ["layer", "other"])
+        self.assertIn("choose another moe_backend", found.layers["other"])
+
     def test_a_layer_that_cannot_be_traced_is_named(self):
         """Whatever vLLM's own code raises: the engine starts, and weft refuses."""
 

@@ -23,7 +23,7 @@ from ._trace import Trace, Untold, like
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
 _MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
 # What weights are computed into, where no memory says that no loader fills it, or where no parameter has it.
-_COMPUTED = ("W_UV", "W_UK_T", "_cpu_unpacked_conv_weight")
+_COMPUTED = ("W_UV", "W_UK", "W_UK_T", "W_UK_T_dcp_qrep", "W_K", "W_V", "_cpu_unpacked_conv_weight", "_bf16x3_weight")
 # Packages of vLLM whose objects process_weights_after_loading may write to.
 _OWNED = ("vllm.model_executor", "vllm.models", "vllm.v1.attention")
 _INTS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -60,13 +60,16 @@ def computed(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that vLLM made of weights after the loaders had filled these."""
     layers, left_out = _remembered()
     for path, layer in model.named_modules():
-        names = set(_COMPUTED) & {*vars(layer), *layer._parameters}
+        names = set(_COMPUTED) & {*vars(layer), *layer._parameters, *layer._buffers}
         if layer in layers:
             names |= layer._parameters.keys() - layers[layer].restore_metadata[0].keys() - left_out
         for name in sorted(names):
             tensor = getattr(layer, name)
             if isinstance(tensor, torch.Tensor) and tensor.numel():
                 yield f"{path}.{name}" if path else name, tensor
+        sinks = getattr(getattr(layer, "impl", None), "sinks", None)  # of attention, which may have a wider copy
+        if isinstance(sinks, torch.Tensor) and sinks.numel():
+            yield f"{path}.impl.sinks", sinks
 
 
 def _metas(layer: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -105,16 +108,30 @@ def _kind(layer: Any, metas: Mapping[str, torch.Tensor]) -> Any:
     return type(layer), type(packer(layer)), tuple(shapes)
 
 
+def _tried(layer: torch.nn.Module, metas: dict[str, torch.Tensor], model: Recording) -> Any:
+    """The digits of each parameter, or why there are none: either is of all layers that are packed alike."""
+    try:
+        with guarded(model):
+            return _traced(layer, metas)
+    except Exception as error:
+        return error
+
+
 def _trace(path: str, layer: torch.nn.Module, model: Recording, known: dict[Any, Any], found: Formats) -> None:
     try:
         metas = _metas(layer)
         kind = _kind(layer, metas)
-        with guarded(model):
-            known[kind] = known.get(kind) or _traced(layer, metas)
+        if kind not in known:
+            known[kind] = _tried(layer, metas, model)
+        if isinstance(known[kind], Exception):
+            raise known[kind]
         found.moves.update({f"{path}.{n}": Move(layer, n, metas[n], digits) for n, digits in known[kind].items()})
         found.layers[path] = None
     except Exception as error:  # of vLLM's own code too: the engine then serves, and weft refuses the layer
-        found.layers[path] = f"its weights are packed, and nobody can say how: {error or type(error).__name__}"
+        found.layers[path] = (
+            f"its weights are packed, and nobody can say how: {error or type(error).__name__}: choose another "
+            f"moe_backend, such as 'triton', which packs nothing"
+        )
 
 
 def _same(copy: Copy, tensor: torch.Tensor, live: torch.Tensor) -> bool:
@@ -204,4 +221,6 @@ def learn(model: torch.nn.Module, config: Any, device: torch.device) -> Formats:
     with set_current_vllm_config(config), set_default_torch_dtype(config.model_config.dtype), torch.no_grad():
         for path, layer in packed:
             _trace(path, layer, Recording(model, device), known, found)
+        if not found.moves:
+            return found
         return _judge(found, lambda moves: _held(model, config, device, moves))

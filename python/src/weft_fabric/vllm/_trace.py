@@ -186,7 +186,8 @@ class Trace:
         """The digits of one parameter; the experts are the outermost."""
         meta, live = self.metas[name], self.layer._parameters[name]
         assert live is not None
-        experts = meta.shape[0] if meta.dim() > 2 else 1
+        each = {one.shape[0] for one in self.metas.values() if one.dim() > 2}
+        experts = meta.shape[0] if meta.dim() > 1 and {meta.shape[0]} == each else 1
         one = len(index) // experts
         rows = index.view(experts, one)
         alike = torch.equal(rows, rows[:1] + one * torch.arange(experts)[:, None])
