@@ -14,7 +14,7 @@ typedef struct tear {
     const weft_backend *real;
     weft_backend backend;
     bool armed;
-    bool refuses; /* frames */
+    bool refuses;     /* frames */
     _Atomic int said; /* errors at the trainer that name the cause */
     void (*write)(weft_log_sink *sink, weft_log_level level, const char *line);
 } tear;
