@@ -134,6 +134,69 @@ class Following(unittest.TestCase):
             self.assertIn(":2:", follower.update(2, BOUND))
             self.assertTrue(self.same(llm, trained))
 
+    def derive(self, llm):
+        """Has each worker compute the sum of its `o` after each commit, as an engine computes from its weights."""
+        for worker in llm.workers:
+            worker.sums, worker.fails = [], 0
+
+            def derive(worker=worker):
+                if worker.fails:
+                    worker.fails -= 1
+                    raise ValueError("planted")
+                worker.sums.append(float(worker.model.o.sum()))
+
+            worker.weight_transfer_engine.core._group._derive = derive
+
+    def test_what_is_computed_follows(self):
+        for size in (1, 2):
+            with self.subTest(size), fleet(size) as (trained, trainer, llm, follower):
+                follower.update(None, BOUND)
+                self.derive(llm)
+                before = [float(worker.model.o.sum()) for worker in llm.workers]
+                old = follower.version
+                for worker in llm.workers[-1:]:
+                    worker.fails = 1
+                trained["o"] += 1
+                trainer.publish(1)
+                why = f"undone: process {size - 1}: what the engine computes from weights: planted; .* holds version 0"
+                with self.assertRaisesRegex(weft.VersionError, why):
+                    follower.update(1, BOUND)
+                self.assertEqual([worker.sums[-1] for worker in llm.workers], before)
+                self.assertEqual(follower.version, old)
+                trainer.publish(2)
+                self.assertIn(":2:", follower.update(2, BOUND))
+                self.assertEqual([w.sums[-1] for w in llm.workers], [float(w.model.o.sum()) for w in llm.workers])
+                self.assertNotEqual([w.sums[-1] for w in llm.workers], before)
+
+    def test_what_cannot_be_computed_is_served_by_none(self):
+        """Neither after a commit nor after its undo: the engine holds no version before that has been made up for."""
+        with fleet() as (trained, trainer, llm, follower):
+            follower.update(None, BOUND)
+            self.derive(llm)
+            llm.workers[0].fails = 2
+            trained["o"] += 1
+            trainer.publish(1)
+            with self.assertRaisesRegex(weft.VersionError, "planted"):
+                follower.update(1, BOUND)
+            self.assertEqual(follower.version, "")
+            with self.assertRaisesRegex(weft.CallError, "holds no version"):
+                follower.generate([[1]])
+            llm.workers[0].fails = 1
+            with self.assertRaisesRegex(weft.VersionError, "is not staged: process 0: what the engine computes"):
+                follower.update(1, BOUND)
+            self.assertIn(":1:", follower.update(1, BOUND))
+            self.assertEqual(llm.workers[0].sums[-1], float(llm.workers[0].model.o.sum()))
+
+    def test_what_is_computed_after_a_snapshot(self):
+        with fleet(loaded=False, empty=True) as (trained, trainer, llm, follower):
+            self.derive(llm)
+            llm.workers[0].fails = 1
+            with self.assertRaisesRegex(weft.VersionError, "planted"):
+                follower.update(None, BOUND)
+            self.assertEqual(follower.version, "")
+            self.assertIn(":0:", follower.update(None, BOUND))
+            self.assertEqual(llm.workers[0].sums, [float(llm.workers[0].model.o.sum())])
+
     def test_a_worker_that_is_away_when_all_agree(self):
         with fleet(2) as (trained, trainer, llm, follower):
             before = {name: array.copy() for name, array in trained.items()}
@@ -355,7 +418,7 @@ class Labels(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def refused(self, model=None, known={}, **config):
-        fields = {"speculative_config": None, "quant_config": None, "lora_config": None, "parallel_config": None}
+        fields = {"speculative_config": None, "load_config": None, "lora_config": None, "parallel_config": None}
         layers = model or {}
         model = SimpleNamespace(named_modules=lambda: layers.items())
         try:
@@ -373,7 +436,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual(self.refused(speculative_config=SimpleNamespace(method="ngram")), "")
         for text, config in (
             ("by 'eagle3' has a draft model", {"speculative_config": SimpleNamespace(method="eagle3")}),
-            ("quantization 'fp8'", {"quant_config": SimpleNamespace(get_name=lambda: "fp8")}),
+            ("'ipc_cache' shares the weights", {"load_config": SimpleNamespace(load_format="ipc_cache")}),
             ("enable_lora", {"lora_config": object()}),
             ("enable_eplb moves experts", {"parallel_config": SimpleNamespace(enable_eplb=True)}),
             ("offloaded", {"offload_config": SimpleNamespace(uva=SimpleNamespace(cpu_offload_gb=1))}),
@@ -403,6 +466,21 @@ class Refusals(unittest.TestCase):
         fp8 = SimpleNamespace(quant_method=self.method("Fp8LinearMethod"))
         said = self.refused({"one": fp8, "two": fp8, "three": fp8})
         self.assertIn("Fp8LinearMethod holds weights in a form derived at load (layer one and 2 more)", said)
+        cached = SimpleNamespace(quant_method=self.method("CompressedTensorsKVCacheMethod", "BaseKVCacheMethod"))
+        self.assertEqual(self.refused({"attn": cached, "one": fp8}, {"one": None}), "")
+        for method, packs in (
+            (plain.quant_method, False),
+            (cached.quant_method, False),
+            (wrapped, True),
+            (fp8.quant_method, True),
+            (moe("TRITON")["mlp.experts"].quant_method, False),
+            (moe("CPU")["mlp.experts"].quant_method, True),
+        ):
+            layer = SimpleNamespace(quant_method=method)
+            self.assertIs(_refusals.packer(layer), (method if method is not wrapped else method.old_quant_method)
+                          if packs else None)  # fmt: skip
+        self.assertIn("another backend for it, or load the model without", _refusals.advice(fp8))
+        self.assertIn("moe_backend, such as 'triton'", _refusals.advice(moe("CPU")["mlp.experts"]))
         packed = SimpleNamespace(quant_method=None, cpu_linear=lambda x, w, b: x)
         self.assertIn("WEFT_VLLM_CPU=keep", self.refused({"lm_head": packed}))
 

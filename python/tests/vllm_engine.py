@@ -5,6 +5,7 @@ python vllm_engine.py SCENE FOLDER     plays one, and prints a line "result JSON
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -39,6 +40,53 @@ QWEN3_MOE = {
     "norm_topk_prob": True,
     "mlp_only_layers": [],
 }
+GLM = {
+    "num_hidden_layers": 2,
+    "partial_rotary_factor": 0.5,
+    "use_qk_norm": True,
+    "attention_bias": True,
+    "moe_intermediate_size": 64,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "first_k_dense_replace": 1,
+    "n_group": 1,
+    "topk_group": 1,
+}
+GPT_OSS = {
+    "num_hidden_layers": 2,
+    "intermediate_size": 64,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "sliding_window": 64,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+NEMOTRON_H = {
+    "num_hidden_layers": 4,
+    "hybrid_override_pattern": "M-M*",
+    "mamba_num_heads": 8,
+    "mamba_head_dim": 32,
+    "n_groups": 2,
+    "ssm_state_size": 16,
+    "conv_kernel": 4,
+    "expand": 2,
+    "mlp_hidden_act": "relu2",
+}
+# compressed-tensors with a scale for each row, as llm-compressor writes that.
+CODES = {"num_bits": 8, "type": "float", "symmetric": True}
+FP8 = {
+    "quant_method": "compressed-tensors",
+    "format": "float-quantized",
+    "quantization_status": "compressed",
+    "ignore": ["lm_head", "re:.*experts.*", "re:.*mlp.gate$"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {**CODES, "strategy": "channel", "dynamic": False},
+            "input_activations": {**CODES, "strategy": "token", "dynamic": True},
+        }
+    },
+}
 MODELS = {
     "dense": ("Qwen3", {"num_hidden_layers": 2}),
     "tied": ("Llama", {"num_hidden_layers": 2, "tie_word_embeddings": True, "vocab_size": 500}),
@@ -46,13 +94,20 @@ MODELS = {
     "padded": ("Qwen3Moe", {**QWEN3_MOE, "moe_intermediate_size": 48}),
     "mla": ("DeepseekV3", {**MLA, "first_k_dense_replace": 2}),
     "deepseek": ("DeepseekV3", {**MLA, "first_k_dense_replace": 1}),
+    "kimi": ("DeepseekV3", {**MLA, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1}),
+    "glm": ("Glm4Moe", GLM),
+    "gpt_oss": ("GptOss", GPT_OSS),
+    "nemotron": ("NemotronH", NEMOTRON_H),
+    "fp8": ("Qwen3", {"num_hidden_layers": 2, "quantization_config": FP8}),
+    "mla_fp8": ("DeepseekV3", {**MLA, "first_k_dense_replace": 2, "quantization_config": FP8}),
     "mixtral": ("Mixtral", {"num_hidden_layers": 2, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
 CPU_MLA = {"attention_backend": "CPU_MLA"}  # because AMX_MLA has packed copies of kv_b_proj alone
-CHOICES = {"mla": CPU_MLA, "deepseek": CPU_MLA}
+CHOICES = dict.fromkeys(("mla", "deepseek", "kimi", "mla_fp8"), CPU_MLA)
 # Names of a checkpoint that transformers renames as it loads.
 OLD_NAMES = {
     "Mixtral": {"mlp.": "block_sparse_moe.", "gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"},
+    "NemotronH": {"model.": "backbone."},
 }
 BIAS = "e_score_correction_bias"  # of a router, in float32
 CUTS = {
@@ -135,14 +190,15 @@ def _new_names_of(config):
     biases = [(name, tensor) for name, tensor in model.named_buffers() if name.endswith(BIAS)]
     for name, tensor in [*model.named_parameters(), *biases]:
         shape = tuple(tensor.shape)
-        for expert in range(shape[0]) if "experts" in name and len(shape) == 3 else ():
+        each = "experts" in name and len(shape) == 3 and config.model_type != "gpt_oss"
+        for expert in range(shape[0]) if each else ():
             base = f"{name.rsplit('.', 1)[0]}.{expert}"
             if name.endswith("gate_up_proj"):
                 yield f"{base}.gate_proj.weight", (shape[1] // 2, shape[2])
                 yield f"{base}.up_proj.weight", (shape[1] // 2, shape[2])
             else:
                 yield f"{base}.down_proj.weight", shape[1:]
-        if "experts" not in name or len(shape) != 3:
+        if not each:
             yield name, shape
 
 
@@ -150,12 +206,27 @@ def weights_of(config, seed=0):
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    return {
+    weights = {
         name: (torch.randn(shape, generator=generator) * 0.05 + (1 if len(shape) == 1 else 0)).to(
             torch.float32 if name.endswith(BIAS) else torch.bfloat16
         )
         for name, shape in names_of(config)
     }
+    return quantized(weights) if getattr(config, "quantization_config", None) else weights
+
+
+def quantized(weights):
+    """Linear layers as codes of fp8, and a scale in bfloat16 for each row."""
+    import torch
+
+    result = {}
+    for name, tensor in weights.items():
+        if re.search(r"(?<!experts)\.\w+_(proj|mqa)\.weight$", name):
+            scale = (tensor.float().abs().amax(1, keepdim=True) / 448).to(torch.bfloat16)
+            tensor = (tensor.float() / scale.float()).clamp(-448, 448).to(torch.float8_e4m3fn)
+            result[f"{name}_scale"] = scale
+        result[name] = tensor
+    return result
 
 
 def save(config, weights, folder):
@@ -169,11 +240,18 @@ def save(config, weights, folder):
 
 
 def step(weights, seed, share=85):
-    """Changes one element in `share` of each tensor by a few steps of bfloat16."""
+    """Changes one element in `share` of each tensor by a few steps of its dtype."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
     for tensor in weights.values():
+        if tensor.element_size() == 1:  # codes, none of which becomes NaN
+            codes = tensor.view(torch.uint8).view(-1)
+            where = torch.randperm(codes.numel(), generator=generator)[: max(1, codes.numel() // share)]
+            codes[where] ^= torch.randint(1, 4, (len(where),), generator=generator, dtype=torch.uint8) * (
+                (codes[where] & 0x7C) != 0x7C
+            )
+            continue
         bits = tensor.view(torch.int16).view(-1)  # of float32 these are halves, of which the first is changed alone
         count = max(1, bits.numel() // share)
         where = torch.randperm(bits.numel(), generator=generator)[:count]
@@ -235,6 +313,11 @@ def scene_dense(folder):
     return {"said": ask(llm), "sums": llm.collective_rpc("compute_weight_checksums")}
 
 
+def derive_ms(worker):
+    """What of the last commit the engine's own code took."""
+    return worker.weight_transfer_engine.core._group.derive_ms
+
+
 def undo_next(worker):
     """Has the next commit of a worker undone, as when another process fails."""
     from types import SimpleNamespace
@@ -266,29 +349,31 @@ def undone(llm, follower, version):
 
 
 def scene_versions(folder):
-    """Versions 0 to 3 in one engine, by several processes where TP says so. One process undoes version 2 at first."""
+    """Versions 0 to LAST in one engine, by several processes where TP says so. One process undoes one at first."""
+    last = int(os.environ["LAST"])
     size = int(os.environ.get("TP", "1"))
     config = config_of(os.environ["MODEL"])
     weights = weights_of(config)
     path = save(config, weights, f"{folder}/v0")
     provider = "loop" if size == 1 else "tcp"
     cuts = CUTS if size > 1 else {}
-    result = {"said": {}, "held": {}, "pause_ms": {}, "call_ms": {}}
+    result = {"said": {}, "held": {}, "pause_ms": {}, "call_ms": {}, "derive_ms": {}}
     empty = bool(os.environ.get("EMPTY"))  # without a checkpoint, so that version 0 comes as a snapshot
     choice = {"load_format": "dummy"} if empty else {}
     llm = engine_of(path, weight_transfer_config={"backend": "weft"}, tensor_parallel_size=size, **choice)
     with trainer_of(weights, provider, **cuts) as trainer:
         with follower_of(llm, trainer, provider, "w{rank}" if size > 1 else "a", empty=empty, **cuts) as follower:
-            for version in range(4):
+            for version in range(last + 1):
                 if version:
                     step(weights, version)
                     trainer.publish(version)
-                if version == 2 and size == 1:
+                if version == last // 2 + 1 and size == 1:
                     result["undone"] = undone(llm, follower, version)
                 begin = time.perf_counter()
                 result["held"][version] = follower.update(version)
                 result["call_ms"][version] = 1000 * (time.perf_counter() - begin)
                 result["pause_ms"][version] = follower.pause_ms()
+                result["derive_ms"][version] = max(llm.collective_rpc(derive_ms))
                 result["said"][version] = ask(llm)
             answer = follower.generate([{"prompt_token_ids": [1, 2]}], sampling(4), use_tqdm=False)[0]
             result["answer"] = [
@@ -297,7 +382,7 @@ def scene_versions(folder):
                 [tuple(vars(s).values()) for s in answer.output.outputs[0].weight_versions],
             ]
             result["sums"] = llm.collective_rpc("compute_weight_checksums")
-    save(config, weights, f"{folder}/v3")
+    save(config, weights, f"{folder}/v{last}")
     return result
 
 

@@ -75,15 +75,23 @@ def _slices(given: Any) -> Any:
 
 class Core:
     """One process of an engine. `record` says where the model's loaders put the tensors of a layout; `places` says
-    where the parameters lie now."""
+    where the parameters lie now; `derive` makes again what the engine computes from its weights."""
 
-    def __init__(self, ranks: Ranks, device: str, record: Record, places: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        ranks: Ranks,
+        device: str,
+        record: Record,
+        places: Callable[[], Any],
+        derive: Callable[[], None] = lambda: None,
+    ) -> None:
         self.ranks = ranks
         self.device = device
         self.rollout: Rollout | None = None
         self.blocks: Blocks | None = None
         self._record = record
         self._places = places
+        self._derive = derive
         self._at: Any = None
         self._layout: Layout | None = None
         self._group: Group | None = None
@@ -142,7 +150,7 @@ class Core:
         self.rollout = Rollout(
             site, peer, blocks, layout=layout, empty=init.empty, wants=True, view=view, sources=sources
         )
-        self._group = Group(self.rollout, self.ranks)
+        self._group = Group(self.rollout, self.ranks, self._derive)
 
     # ---- updates
 
@@ -194,8 +202,10 @@ class Core:
 
     @property
     def held(self) -> Version | None:
-        """The version that this process holds. None: it sleeps, or the trainer has not named the bits yet."""
-        return None if self.rollout is None or self._asleep else known(self.rollout.held)
+        """The version that this process holds. None: it sleeps, the trainer has not named the bits yet, or what the
+        engine computes from weights is not that version's."""
+        stale = self._group is not None and self._group.stale
+        return None if self.rollout is None or self._asleep or stale else known(self.rollout.held)
 
     @property
     def pause_ms(self) -> float:

@@ -8,17 +8,21 @@ from typing import Any, Sequence
 import torch
 from vllm.distributed.parallel_state import get_world_group
 from vllm.distributed.weight_transfer.base import WeightTransferEngine
+from vllm.logger import init_logger
 from vllm.v1.worker.gpu_worker import Worker
 
 from .._layout import TensorSpec
+from ..errors import TensorError
 from ._boxes import Copy
 from ._core import Core, Init, Update
-from ._formats import computed, learn
+from ._derive import Derived, Reloads
+from ._formats import as_at_load, checkpoint, computed, learn
 from ._group import Alone, Ranks
 from ._recorder import record
 from ._refusals import refuse
 from ._worker import attach
 
+_LOG = init_logger(f"vllm.{__name__}")
 AGREE_S = 60  # how long a process may be late when all agree
 
 
@@ -54,21 +58,40 @@ class Engine(WeightTransferEngine):  # type: ignore[misc]
 
     def __init__(self, config: Any, vllm_config: Any, device: torch.device, model: torch.nn.Module) -> None:
         super().__init__(config, vllm_config, device, model)
-        self._ignore: Sequence[str] = ()
+        self._init = Init("", "")
         self._formats = learn(model, vllm_config, device)  # before caches take the memory that this needs
-        self.core = Core(_ranks(), str(device), self._record, self._places)
+        self._reloads = Reloads(model, device, self._formats.moves)
+        steps = [self._reloads.step, *(step.step for step in self._formats.steps.values())]
+        self._derived = Derived(steps, lambda: as_at_load(vllm_config))
+        self.core = Core(_ranks(), str(device), self._record, self._places, self._derived.run)
 
     def _record(self, layout: Sequence[TensorSpec]) -> list[Copy]:
         refuse(self.model, self.vllm_config, self._formats.layers)
-        made = dict(computed(self.model))
-        return record(self.model, layout, self.device, self._ignore, made, self._formats.moves)
+        derived = self._formats.derived()
+        made = {name: tensor for name, tensor in computed(self.model) if name not in derived}
+        ignore = [*self._init.ignore, *derived]
+        copies = record(self.model, layout, self.device, ignore, made, self._formats.moves, self._reloads)
+        if not self._init.empty:
+            self._prove()
+        return copies
+
+    def _prove(self) -> None:
+        """What the engine computes from weights must be what its own code makes of them now."""
+        if self._reloads.fresh:
+            self._reloads.fill(checkpoint(self.model, self.vllm_config))
+        for name in self._derived.wrong():
+            raise TensorError(name, "the engine has other bits than its own code makes of its weights")
 
     def _places(self) -> list[int]:
         return [parameter.data_ptr() for parameter in self.model.parameters()]
 
     def init_transfer_engine(self, init_info: Init) -> None:
-        self._ignore = init_info.ignore
+        self._init = init_info
         self.core.open(init_info)
+        size = sum(tensor.nbytes for tensor in [*self._reloads.weights.values(), *self._formats.kept()])
+        if size or self._formats.steps:
+            _LOG.info("weft: each commit runs the engine's own code for %d tensors, from %.1f MB of copies",
+                      len(self._reloads.places) + len(self._formats.derived()), size / 1e6)  # fmt: skip
 
     def start_weight_update(self) -> None:
         self.core.start()

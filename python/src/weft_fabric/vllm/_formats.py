@@ -7,18 +7,20 @@ vLLM remembers the model format for its own reload, in a package that is private
 from __future__ import annotations
 
 import importlib
-from math import prod
+from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Tuple
 
 import torch
 
 from .. import _dtypes
 from .._layout import TensorSpec
+from ..errors import TensorError
 from ._boxes import Copy
-from ._moves import Digit, Move, moved
-from ._recorder import Recording, guarded, record
-from ._refusals import of_module, packer
-from ._trace import Trace, Untold, like
+from ._derive import LIMIT, Attention, Derived, Layer, Remade, placed, reloaded
+from ._moves import Move, moved
+from ._recorder import Recording, guarded, in_model_format, recorded
+from ._refusals import advice, of_module, packer
+from ._trace import Trace, Traced, Untold, like
 
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
 _MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
@@ -26,11 +28,10 @@ _MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
 _COMPUTED = ("W_UV", "W_UK", "W_UK_T", "W_UK_T_dcp_qrep", "W_K", "W_V", "_cpu_unpacked_conv_weight", "_bf16x3_weight")
 # Packages of vLLM whose objects process_weights_after_loading may write to.
 _OWNED = ("vllm.model_executor", "vllm.models", "vllm.v1.attention")
-_INTS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Weights = Iterable[Tuple[str, torch.Tensor]]
-Held = Tuple[Iterable[Copy], Weights]
 Moves = Mapping[str, Move]
+Elements = Tuple[str, Iterable[Remade]]  # the parameter, in the model format, and what it has of one tensor
 
 
 class Formats(NamedTuple):
@@ -38,6 +39,15 @@ class Formats(NamedTuple):
 
     layers: dict[str, str | None]  # by name: why the layer cannot be updated in place, or None
     moves: dict[str, Move]  # by the name of the parameter
+    steps: dict[str, Layer | Attention] = {}  # layers that compute, by name
+
+    def derived(self) -> list[str]:
+        """Names of the tensors that are computed again after each commit."""
+        return [f"{path}{one}" for path, step in self.steps.items() for one in step.made]
+
+    def kept(self) -> list[torch.Tensor]:
+        """Parameters of the model format that weft has beside the engine's."""
+        return [move.model for move in self.moves.values() if move.kept]
 
 
 def _memory() -> str | None:
@@ -97,15 +107,23 @@ def _process(layer: Any) -> None:
     packer(layer).process_weights_after_loading(layer)
 
 
-def _traced(layer: torch.nn.Module, metas: dict[str, torch.Tensor]) -> dict[str, tuple[Digit, ...]]:
-    kept = _remembered()[1] & layer._parameters.keys() - metas.keys()
-    return Trace(layer, metas, kept, _OWNED, _process).maps()
+def _rest(layer: torch.nn.Module, metas: dict[str, torch.Tensor]) -> list[str]:
+    """Parameters that vLLM's memory leaves out: processing takes them as they are."""
+    return sorted(_remembered()[1] & layer._parameters.keys() - metas.keys())
+
+
+def _traced(layer: torch.nn.Module, metas: dict[str, torch.Tensor]) -> Traced:
+    found = Trace(layer, metas, _rest(layer, metas), _OWNED, _process).trace()
+    size = sum(metas[name].nbytes for name in found.others)
+    if size > LIMIT or (found.others and not found.made):
+        raise Untold("; ".join(found.others.values()))
+    return found
 
 
 def _kind(layer: Any, metas: Mapping[str, torch.Tensor]) -> Any:
     """What layers that are packed alike have in common."""
     shapes = [(n, t.shape, t.dtype, layer._parameters[n].shape) for n, t in metas.items() if n in layer._parameters]
-    return type(layer), type(packer(layer)), tuple(shapes)
+    return type(layer), type(packer(layer)), type(getattr(layer, "scheme", None)), tuple(shapes)
 
 
 def _tried(layer: torch.nn.Module, metas: dict[str, torch.Tensor], model: Recording) -> Any:
@@ -125,84 +143,167 @@ def _trace(path: str, layer: torch.nn.Module, model: Recording, known: dict[Any,
             known[kind] = _tried(layer, metas, model)
         if isinstance(known[kind], Exception):
             raise known[kind]
-        found.moves.update({f"{path}.{n}": Move(layer, n, metas[n], digits) for n, digits in known[kind].items()})
-        found.layers[path] = None
+        _add(path, layer, metas, known[kind], found)
     except Exception as error:  # of vLLM's own code too: the engine then serves, and weft refuses the layer
-        found.layers[path] = (
-            f"its weights are packed, and nobody can say how: {error or type(error).__name__}: choose another "
-            f"moe_backend, such as 'triton', which packs nothing"
-        )
+        found.layers[path] = f"its weights are packed, and nobody can say how: {_text(error)}{advice(layer)}"
 
 
-def _same(copy: Copy, tensor: torch.Tensor, live: torch.Tensor) -> bool:
-    """Whether the engine has, bit for bit, what a copy says that it has of a tensor of the checkpoint."""
-    place = live.storage_offset() + (copy.data - live.data_ptr()) // copy.item
-    bits = _INTS[copy.item]
-    want = tensor.contiguous().as_strided(copy.sizes, copy.source, copy.first)
-    got = live.detach().as_strided(copy.sizes, copy.target, place)
-    return torch.equal(want.view(bits).to(live.device), got.view(bits))
+def _add(path: str, layer: torch.nn.Module, metas: dict[str, torch.Tensor], traced: Traced, found: Formats) -> None:
+    device = next(tensor.device for tensor in layer.parameters())
+    own = {name: Move(layer, name, metas[name], digits) for name, digits in traced.moved.items()}
+    own.update({name: Move(layer, name, like(metas[name], device), (), True) for name in traced.others})
+    found.moves.update({f"{path}.{name}": move for name, move in own.items()})
+    found.layers[path] = None
+    if traced.made:
+        found.steps[path] = Layer(path, layer, own, _rest(layer, metas), traced.made, _OWNED, _process)
 
 
-def _of_checkpoint(read: Callable[[], Weights], model: torch.nn.Module, device: torch.device, moves: Moves) -> Held:
+def _of_checkpoint(
+    read: Callable[[], Weights], model: torch.nn.Module, device: torch.device, moves: Moves
+) -> Iterator[Elements]:
     specs = [TensorSpec(name, _dtypes.required(tensor.dtype), tuple(tensor.shape)) for name, tensor in read()]
-    return record(model, specs, device, ["*"], {}, moves), read()
+    with in_model_format(moves):
+        recording = recorded(model, specs, device, moves, float("inf"))
+    landed: dict[str, list[Copy]] = {}
+    for copy in recording.copies:
+        landed.setdefault(copy.tensor, []).append(copy)
+    again: dict[str, torch.Tensor] = {}
+    for name, tensor in read():
+        for copy in landed.get(name, []):
+            yield from _landed(copy, tensor.contiguous(), moves)
+        if name in recording.computed:
+            again[name] = tensor
+        if sum(one.nbytes for one in again.values()) > LIMIT:
+            yield from _again(model, device, again, recording, moves)
+            again = {}
+    yield from _again(model, device, again, recording, moves)
 
 
-def _of_dummy(device: torch.device, moves: Moves) -> Held:
+def _landed(copy: Copy, source: torch.Tensor, moves: Moves) -> Iterator[Elements]:
+    move = moves.get(copy.parameter)
+    if move:
+        live = move.model if move.kept else getattr(move.layer, move.name)
+        yield copy.parameter, [placed(part, source, live) for part in moved([copy], moves)]
+
+
+def _again(
+    model: torch.nn.Module, device: torch.device, weights: dict[str, torch.Tensor], recording: Recording, moves: Moves
+) -> Iterator[Elements]:
+    """What loaders compute of a few tensors."""
+    places = [place for place, names in recording.remade.items() if not names.isdisjoint(weights)]
+    for copy, scratch in reloaded(model, device, weights, moves, places) if weights else ():
+        yield from _landed(copy, scratch, moves)
+
+
+def _of_dummy(device: torch.device, moves: Moves) -> Iterator[Elements]:
     """With load_format="dummy" each parameter of the model format has made-up values, which its shape tells."""
     from vllm.model_executor.model_loader.weight_utils import initialize_single_dummy_weight as fill
 
-    def weights() -> Weights:
-        for name, move in moves.items():
-            tensor = like(move.model, device)
-            fill(tensor)
-            yield name, tensor.data
+    for name, move in moves.items():
+        tensor = like(move.model, device)
+        fill(tensor)
+        copy = Copy(name, 0, tuple(tensor.shape), tensor.stride(), 0, tensor.stride(), tensor.element_size(), name)
+        if move.kept:
+            yield name, [Remade(name, move.model.data, tensor.data)]
+        else:
+            live = getattr(move.layer, move.name)
+            yield name, [placed(part, tensor.data, live) for part in moved([copy], moves)]
 
-    models = [(name, move.model) for name, move in moves.items()]
-    copies = [Copy(n, 0, tuple(t.shape), t.stride(), 0, t.stride(), t.element_size(), n) for n, t in models]
-    return list(moved(copies, moves)), weights()
 
-
-def _held(model: torch.nn.Module, config: Any, device: torch.device, moves: Moves) -> Held:
-    """What the engine was loaded with, and the copies that say where it has that."""
+def checkpoint(model: torch.nn.Module, config: Any) -> Weights:
+    """What the engine was loaded with, once more."""
     from vllm.model_executor.model_loader import get_model_loader
 
-    if config.load_config.load_format == "dummy":
-        return _of_dummy(device, moves)
     read = getattr(get_model_loader(config.load_config), "get_all_weights", None)
     if read is None:
         raise Untold(f"load_format {config.load_config.load_format} gives nothing to judge that by")
-    return _of_checkpoint(lambda: read(config.model_config, model), model, device, moves)
+    found: Weights = read(config.model_config, model)
+    return found
 
 
-def _wrong(moves: Moves, held: Held) -> set[str]:
-    """Packed parameters that do not hold, by their moves, what the engine was loaded with."""
-    copies, weights = held
-    landed: dict[str, list[Copy]] = {}
-    left = {name: getattr(move.layer, move.name).numel() for name, move in moves.items()}
-    for copy in copies:
-        if copy.parameter in moves:
-            landed.setdefault(copy.tensor, []).append(copy)
-            left[copy.parameter] -= prod(copy.sizes)
-    wrong = {name for name, count in left.items() if count}
-    for name, tensor in weights:
-        for copy in landed.get(name, []):
-            move = moves[copy.parameter]
-            if not _same(copy, tensor, getattr(move.layer, move.name)):
-                wrong.add(copy.parameter)
-    return wrong
+def _held(model: torch.nn.Module, config: Any, device: torch.device, moves: Moves) -> Iterator[Elements]:
+    """What the engine was loaded with, and where it has that."""
+    if config.load_config.load_format == "dummy":
+        return _of_dummy(device, moves)
+    return _of_checkpoint(lambda: checkpoint(model, config), model, device, moves)
 
 
-def _judge(found: Formats, held: Callable[[Moves], Held]) -> Formats:
-    """Without layers whose moves the engine's own memory belies."""
-    why, wrong = "the engine has other bits than it was loaded with", set(found.moves)
+def _wrong(moves: Moves, held: Iterable[Elements]) -> set[str]:
+    """Packed parameters that do not hold, by their moves, what the engine was loaded with. Those that weft keeps are
+    filled with that."""
+    left = {name: move.model.numel() for name, move in moves.items()}
+    wrong = set()
+    for name, elements in held:
+        for one in elements:
+            left[name] -= one.live.numel()
+            if moves[name].kept:
+                one.live.copy_(one.value)
+            elif not one.is_same():
+                wrong.add(name)
+    return wrong | {name for name, count in left.items() if count}
+
+
+def _judge(found: Formats, held: Callable[[Moves], Iterable[Elements]]) -> Formats:
+    """Without layers whose moves the engine's own memory belies, and those that compute other bits than it has."""
+    why = {}
+    text = "the engine has other bits than it was loaded with"
     try:
-        wrong = _wrong(found.moves, held(found.moves))
+        wrong = _wrong(found.moves, held(found.moves)) if found.moves else set()
     except Exception as error:  # of vLLM's own code too
-        why = str(error) or type(error).__name__
-    layers = {name.rpartition(".")[0]: f"its weights are packed, and no move explains them: {why}" for name in wrong}
+        wrong, text = set(found.moves), _text(error)
+    why.update({name.rpartition(".")[0]: text for name in wrong})
+    for path, step in found.steps.items():
+        fault = "" if path in why else _fault(step)
+        if fault:
+            why[path] = fault
+    layers = {path: f"its weights are packed, and no move explains them: {text}" for path, text in why.items()}
     moves = {name: move for name, move in found.moves.items() if name.rpartition(".")[0] not in layers}
-    return Formats({**found.layers, **layers}, moves)
+    steps = {path: step for path, step in found.steps.items() if path not in layers}
+    return Formats({**found.layers, **layers}, moves, steps)
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _fault(step: Layer | Attention) -> str:
+    """Why a step does not make what the engine has, "" if it does."""
+    try:
+        wrong = Derived([step.step]).wrong()
+    except Exception as error:  # of vLLM's own code too
+        return _text(error)
+    return f"the engine has another {wrong[0]} than its own code computes" if wrong else ""
+
+
+def _attention(model: torch.nn.Module, dtype: torch.dtype, found: Formats) -> None:
+    """Adds modules that compute tensors by themselves after all layers, if they compute what the engine has."""
+    made: dict[str, list[str]] = {}
+    modules, tensors = dict(model.named_modules()), dict(computed(model))
+    filled = {p.untyped_storage()._cdata for name, p in model.named_parameters() if name not in tensors}
+    for name, tensor in tensors.items():
+        path = name.rpartition(".")[0].removesuffix(".impl")
+        computes = path not in found.layers and hasattr(modules[path], "process_weights_after_loading")
+        if computes and tensor.untyped_storage()._cdata not in filled:
+            made.setdefault(path, []).append(name[len(path) :])
+    for path, names in made.items():
+        step = Attention(path, modules[path], names, _OWNED, dtype)
+        try:
+            with guarded(Recording(model, torch.device("cpu"))):
+                fault = _fault(step)
+        except TensorError:  # it would write to the model
+            continue
+        if not fault:  # else the tensors are judged by where they lie
+            found.steps[path] = step
+
+
+@contextmanager
+def as_at_load(config: Any) -> Iterator[None]:
+    """What vLLM's processing of weights finds set."""
+    from vllm.config import set_current_vllm_config
+    from vllm.utils.torch_utils import set_default_torch_dtype
+
+    with set_current_vllm_config(config), set_default_torch_dtype(config.model_config.dtype):
+        yield
 
 
 def learn(model: torch.nn.Module, config: Any, device: torch.device) -> Formats:
@@ -210,17 +311,12 @@ def learn(model: torch.nn.Module, config: Any, device: torch.device) -> Formats:
 
     No weight is written.
     """
-    from vllm.config import set_current_vllm_config
-    from vllm.utils.torch_utils import set_default_torch_dtype
-
-    found = Formats(dict(_reshaped(model)), {})
+    found = Formats(dict(_reshaped(model)), {}, {})
     known: dict[Any, Any] = {}
-    packed = [(path, layer) for path, layer in model.named_modules() if packer(layer)]
-    if not packed:
+    with as_at_load(config), torch.no_grad():
+        for path, layer in model.named_modules():
+            if packer(layer):
+                _trace(path, layer, Recording(model, device), known, found)
+        found = _judge(found, lambda moves: _held(model, config, device, moves))
+        _attention(model, config.model_config.dtype, found)
         return found
-    with set_current_vllm_config(config), set_default_torch_dtype(config.model_config.dtype), torch.no_grad():
-        for path, layer in packed:
-            _trace(path, layer, Recording(model, device), known, found)
-        if not found.moves:
-            return found
-        return _judge(found, lambda moves: _held(model, config, device, moves))

@@ -82,12 +82,16 @@ def _fault(call: Callable[[], Any]) -> tuple[Any, str]:
 
 
 class Group:
-    """Brings the rollouts of all processes of an engine to one version. Each process calls each method."""
+    """Brings the rollouts of all processes of an engine to one version. Each process calls each method. `derive` makes
+    again what the engine computes from its weights, after these changed."""
 
-    def __init__(self, rollout: Rollout, ranks: Ranks) -> None:
+    def __init__(self, rollout: Rollout, ranks: Ranks, derive: Callable[[], None] = lambda: None) -> None:
         self.rollout = rollout
         self.ranks = ranks
+        self.stale = False  # what is computed is not of the weights that are held
+        self._derive = derive
         self.pause_ms = 0.0  # time of the last commit
+        self.derive_ms = 0.0  # what of that the engine's own code took
         self._staged: Staged | None = None
         self._target = 0
         self._states: Sequence[State] = ()
@@ -148,6 +152,8 @@ class Group:
     def _await(self, timeout: float) -> None:
         """Waits for what leads to the target, and learns what the others wait for."""
         self._staged, fault = _fault(lambda: self._wait(timeout))
+        if self.stale and not fault:
+            fault = self._derived()
         state = self._state(fault)
         if self._staged is None and not fault and state.held != self._target:
             state = state._replace(fault=f"version {self._target} did not come in {timeout} s{self.rollout._absence()}")
@@ -183,6 +189,7 @@ class Group:
         fault = ""
         if self._staged:
             _, fault = _fault(lambda: self.rollout.commit(self._staged))  # type: ignore[arg-type]
+            fault = fault or self._derived()
         self._staged = None
         _check(self.ranks.every(self._state(fault)), "a snapshot did not come")
 
@@ -193,17 +200,37 @@ class Group:
             _, fault = _fault(lambda: self.rollout.commit(staged, stream=stream, hold=True))
         holds = staged is not None and not fault
         try:
+            if holds:
+                fault = self._derived()
             states = self.ranks.every(self._state(fault))
         except BaseException:
             if holds:
-                self.rollout.settle(False, stream=stream)
+                self._undo(stream)
             raise
         failed = any(state.fault for state in states)
-        if holds:
-            self.rollout.settle(not failed, stream=stream)
+        if holds and failed:
+            self._undo(stream)
+        elif holds:
+            self.rollout.settle(True, stream=stream)
         if failed:
             self._states = ()
             _check(states, "the commit was undone")
+
+    def _undo(self, stream: Any) -> None:
+        self.rollout.settle(False, stream=stream)
+        self._derived()
+
+    def _derived(self) -> str:
+        """Derives. Returns the text of an error, whatever the engine's code raised."""
+        self.stale = True
+        begin = time.perf_counter()
+        try:
+            self._derive()
+        except Exception as error:
+            return f"what the engine computes from weights: {error or type(error).__name__}"
+        self.derive_ms = 1000 * (time.perf_counter() - begin)
+        self.stale = False
+        return ""
 
 
 def label(held: Sequence[Version | None]) -> str:

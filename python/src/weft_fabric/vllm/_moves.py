@@ -25,8 +25,9 @@ class Move(NamedTuple):
 
     layer: Any
     name: str  # in the layer
-    model: Any  # the parameter in the model format, on the device meta
+    model: Any  # the parameter in the model format: on the device meta, or weft's own where `kept`
     digits: tuple[Digit, ...]  # the smallest unit first
+    kept: bool = False  # no element is moved: versions write `model`, and the engine's is computed from that
 
 
 def _steps(index: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -115,7 +116,7 @@ def moved(copies: Iterable[Copy], moves: Mapping[str, Move]) -> Iterator[Copy]:
     """Copies of loaders, those into the model format of a packed parameter as what they are in kernel memory."""
     for copy in copies:
         move = moves.get(copy.parameter)
-        if move is None or 0 in copy.sizes:
+        if move is None or move.kept or 0 in copy.sizes:
             yield copy
         else:
             yield from through(copy, move.digits, getattr(move.layer, move.name).data_ptr())

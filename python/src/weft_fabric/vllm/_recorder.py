@@ -6,9 +6,10 @@ it shows. Views of a stand-in are stand-ins. A copy of one into a parameter is w
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Container, Iterable, Iterator, Mapping
+from typing import Any, Callable, Container, Iterable, Iterator, Mapping, Protocol
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -26,6 +27,7 @@ _VIEWS = frozenset(
 )
 _COPIES = frozenset("contiguous clone to cpu cuda type_as".split())
 _PLAIN = (bool, int, float, str, type(None), torch.Size, torch.dtype, torch.device, torch.layout)
+_WRITES = re.compile(r"__i\w+__|[a-z]\w*_|__set\w*__|__del\w*__")  # operations that write to what they are called on
 
 _DTYPES = {name: getattr(torch, other) for other, name in _dtypes._OTHERS.items() if hasattr(torch, other)}
 
@@ -37,12 +39,23 @@ def _name(func: Any) -> str:
 
 
 def _stand_ins_in(value: Any) -> Iterator[StandIn]:
-    """Those among arguments, in lists too."""
+    """Those among arguments, in lists and dictionaries too."""
     if isinstance(value, StandIn):
         yield value
-    elif isinstance(value, (tuple, list)):
-        for one in value:
+    elif isinstance(value, (tuple, list, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
             yield from _stand_ins_in(one)
+
+
+def _on_meta(value: Any) -> Any:
+    """Arguments with stand-ins as what these show, and other tensors without elements."""
+    if isinstance(value, StandIn):
+        return value.elements
+    if isinstance(value, torch.Tensor):
+        return value.to("meta")
+    if type(value) is dict:
+        return {key: _on_meta(one) for key, one in value.items()}
+    return type(value)(map(_on_meta, value)) if type(value) in (tuple, list) else value
 
 
 def _address(tensor: torch.Tensor) -> int:
@@ -51,11 +64,25 @@ def _address(tensor: torch.Tensor) -> int:
     return begin + int(tensor.storage_offset()) * tensor.element_size()
 
 
-class Recording:
-    """What loaders did: the copies, and the elements that they set to a constant such as padding."""
+def geometry(tensor: torch.Tensor, name: str, place: str) -> Copy:
+    """The copy that fills a tensor, which is shown in its own storage, from one that lies alike."""
+    return Copy(name, int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), _address(tensor),
+                tensor.stride(), tensor.element_size(), place)  # fmt: skip
 
-    def __init__(self, model: torch.nn.Module, device: torch.device, moves: Container[str] = ()) -> None:
+
+class Recording:
+    """What loaders did: copies, elements that they set to a constant such as padding, and what they computed."""
+
+    def __init__(
+        self, model: torch.nn.Module, device: torch.device, moves: Container[str] = (), limit: float = 0
+    ) -> None:
+        """limit  bytes of the tensors that loaders may compute with, all together"""
         self.device = device
+        self.limit = limit
+        self.sizes: dict[str, int] = {}  # bytes of each tensor of the checkpoint
+        self.computed: set[str] = set()  # tensors of which loaders make other bits
+        self.remade: dict[str, set[str]] = {}  # parameters that have such bits, and of which tensors
+        self.filled: dict[str, set[str]] = {}  # tensors that were copied into each parameter
         self.copies: list[Copy] = []
         self.landed: dict[str, list[Copy]] = {}  # the copies of each parameter
         self.constants: list[torch.Tensor] = []
@@ -69,6 +96,21 @@ class Recording:
         found = self.places.get(tensor.untyped_storage()._cdata)
         return found[0] if found else None
 
+    def compute(self, names: Iterable[str], why: TensorError) -> None:
+        """Takes down that loaders make other bits of tensors. Raises `why` where these are too large for that."""
+        self.computed |= set(names)
+        if sum(self.sizes.get(name, 0) for name in self.computed) > self.limit:
+            raise why
+
+    def end(self) -> None:
+        """Leaves out the copies of tensors that were computed with, because the loaders run again for these."""
+        for place, names in self.filled.items():
+            if names & self.computed:
+                self.remade.setdefault(place, set()).update(names & self.computed)
+        self.copies = [copy for copy in self.copies if copy.tensor not in self.computed]
+        for place, copies in self.landed.items():
+            self.landed[place] = [copy for copy in copies if copy.tensor not in self.computed]
+
     def accept(self, target: torch.Tensor, source: StandIn) -> None:
         """Takes down one copy. Raises TensorError where no copy of bits can stand for that."""
         name, elements = source.tensor_name, source.elements
@@ -77,17 +119,22 @@ class Recording:
         place = self.parameter(target)
         if place is None:
             raise TensorError(name, "its loader copies it to memory that is no parameter of the model")
-        if target.dtype != elements.dtype:
-            raise TensorError(name, f"the trainer has it as {elements.dtype}, and {place} is {target.dtype}: publish "
-                                    f"what the engine holds")  # fmt: skip
         try:
             elements = elements.expand(target.shape)
         except RuntimeError:
             raise TensorError(
                 name, f"its loader copies {tuple(elements.shape)} to {tuple(target.shape)} of {place}"
             ) from None
+        self.filled.setdefault(place, set()).update(source.names)
+        if target.dtype != elements.dtype:
+            why = TensorError(name, f"the trainer has it as {elements.dtype}, and {place} is {target.dtype}: publish "
+                                    f"what the engine holds")  # fmt: skip
+            return self.compute(source.names, why)
         if any(stride == 0 and size > 1 for stride, size in zip(elements.stride(), elements.shape)):
-            raise TensorError(name, f"its elements are repeated in {place}, where each may lie once")
+            why = TensorError(name, f"its elements are repeated in {place}, where each may lie once")
+            return self.compute(source.names, why)
+        if not source.exact:
+            return
         copy = Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
                     _address(target), tuple(target.stride()), target.element_size(), place)  # fmt: skip
         self.copies.append(copy)
@@ -95,16 +142,20 @@ class Recording:
 
 
 class StandIn(torch.Tensor):
-    """Stands for elements of a checkpoint tensor. `elements` is a view, on the device meta, of the whole tensor."""
+    """Stands for elements of a checkpoint tensor. `elements` is a view, on the device meta, of the whole tensor. One
+    that is not `exact` stands for what was computed from the tensors `names`."""
 
     tensor_name: str
+    names: frozenset[str]
+    exact: bool
     elements: torch.Tensor
     recording: Recording
 
     @staticmethod
-    def of(name: str, elements: torch.Tensor, recording: Recording) -> StandIn:
+    def of(name: str, elements: torch.Tensor, recording: Recording, names: Iterable[str] = ()) -> StandIn:
         stand_in: StandIn = torch.Tensor._make_subclass(StandIn, elements)
         stand_in.tensor_name, stand_in.elements, stand_in.recording = name, elements, recording
+        stand_in.names, stand_in.exact = frozenset(names) or frozenset((name,)), not names
         return stand_in
 
     @classmethod
@@ -129,35 +180,38 @@ class StandIn(torch.Tensor):
         """An operation of a loader on this stand-in."""
         if name == "device":
             return self.recording.device
-        if name in _COPIES:
+        if name in _COPIES and args[0] is self:
             return self._copied(name, args[1:], kwargs)
         if name == "__iter__":
             return iter([self._view(x) for x in self.elements.unbind(0)])
-        plain = [x.elements if isinstance(x, StandIn) else x for x in args]
-        if not args or args[0] is not self:
+        if "out" in kwargs or _WRITES.fullmatch(name):
             raise self._refusal(name)
         try:
-            result = func(*plain, **{k: v.elements if isinstance(v, StandIn) else v for k, v in kwargs.items()})
-        except (RuntimeError, NotImplementedError) as error:
+            result = func(*_on_meta(args), **_on_meta(kwargs))
+        except (RuntimeError, NotImplementedError, TypeError) as error:
             raise self._refusal(name) from error
-        if name in _VIEWS:
-            several = isinstance(result, (tuple, list))
-            shown = [self._shown(name, x) for x in (result if several else [result])]
-            return tuple(shown) if several else shown[0]
         if isinstance(result, _PLAIN) or (isinstance(result, tuple) and all(isinstance(x, int) for x in result)):
             return result
-        raise self._refusal(name)
+        several = isinstance(result, (tuple, list))
+        shown = [self._shown(name, x, (args, kwargs)) for x in (result if several else [result])]
+        return tuple(shown) if several else shown[0]
 
     def _view(self, elements: torch.Tensor) -> StandIn:
-        return StandIn.of(self.tensor_name, elements, self.recording)
+        return StandIn.of(self.tensor_name, elements, self.recording, () if self.exact else self.names)
 
-    def _shown(self, name: str, elements: torch.Tensor) -> StandIn:
-        """The result of a view. One that torch had to copy for has storage of its own, and is not known any more."""
-        if elements.untyped_storage()._cdata != self.elements.untyped_storage()._cdata or (
-            elements.dtype != self.elements.dtype
-        ):
+    def _shown(self, name: str, elements: torch.Tensor, given: Any) -> StandIn:
+        """The result of an operation. One that torch had to copy for has storage of its own: it was computed."""
+        if not isinstance(elements, torch.Tensor):
             raise self._refusal(name)
-        return self._view(elements)
+        own = elements.untyped_storage()._cdata == self.elements.untyped_storage()._cdata
+        if name in _VIEWS and own and elements.dtype == self.elements.dtype:
+            return self._view(elements)
+        return self._made(elements, given, self._refusal(name))
+
+    def _made(self, elements: torch.Tensor, given: Any, why: TensorError) -> StandIn:
+        names = frozenset().union(*(one.names for one in _stand_ins_in(given)), self.names)
+        self.recording.compute(names, why)
+        return StandIn.of(self.tensor_name, elements, self.recording, names)
 
     def _copied(self, name: str, args: Any, kwargs: Any) -> StandIn:
         """A copy that keeps the elements: on another device, or contiguous."""
@@ -165,8 +219,9 @@ class StandIn(torch.Tensor):
         for one in wanted:
             dtype = one if isinstance(one, torch.dtype) else one.dtype
             if dtype != self.elements.dtype:
-                raise TensorError(self.tensor_name, f"its loader converts {self.elements.dtype} to {dtype}: publish "
+                why = TensorError(self.tensor_name, f"its loader converts {self.elements.dtype} to {dtype}: publish "
                                                     f"what the engine holds")  # fmt: skip
+                return self._made(self.elements.to(dtype), (), why)
         return self._view(self.elements)
 
     def _refusal(self, name: str) -> TensorError:
@@ -195,7 +250,11 @@ class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-i
         name = func.overloadpacket.__name__
         if name not in ("fill_", "zero_"):
             place = self.recording.parameter(target) or ""
-            raise TensorError(place, f"a loader does '{name}' with this parameter while no weights are loaded")
+            why = TensorError(place, f"a loader does '{name}' with this parameter while no weights are loaded")
+            if place not in self.recording.filled:
+                raise why
+            self.recording.compute(self.recording.filled[place], why)  # from what it had copied there
+            return target
         self.recording.constants.append(target.detach())
         return target
 
@@ -209,12 +268,18 @@ def guarded(recording: Recording) -> Iterator[None]:
         raise TensorError(recording.parameter(constant) or "", "its elements would have been set to a constant")
 
 
+def dtype_of(spec: TensorSpec) -> torch.dtype:
+    dtype = _DTYPES.get(spec.dtype)
+    if dtype is None:
+        raise TensorError(spec.name, f"torch has no dtype for {spec.dtype}")
+    return dtype
+
+
 def _stand_ins(layout: Iterable[TensorSpec], recording: Recording) -> Iterator[tuple[str, StandIn]]:
     for spec in layout:
-        dtype = _DTYPES.get(spec.dtype)
-        if dtype is None:
-            raise TensorError(spec.name, f"torch has no dtype for {spec.dtype}")
-        yield spec.name, StandIn.of(spec.name, torch.empty(spec.shape, dtype=dtype, device="meta"), recording)
+        whole = torch.empty(spec.shape, dtype=dtype_of(spec), device="meta")
+        recording.sizes[spec.name] = whole.nbytes
+        yield spec.name, StandIn.of(spec.name, whole, recording)
 
 
 def _mask(recording: Recording, tensor: torch.Tensor, copies: list[Copy]) -> torch.Tensor:
@@ -267,17 +332,52 @@ def _check_parameters(
 
 
 @contextmanager
-def _in_model_format(moves: Mapping[str, Move]) -> Iterator[None]:
-    """Has packed parameters be what loaders fill; the engine's own come back after."""
-    packed = [(move.layer._parameters, move.name, move.model) for move in moves.values()]
-    own = [parameters[name] for parameters, name, _ in packed]
+def in_place_of(own: Iterable[tuple[dict[str, Any], str, torch.Tensor]]) -> Iterator[None]:
+    """Has layers have other tensors, by the dictionary and the name of each; their own come back after."""
+    others = list(own)
+    before = [tensors[name] for tensors, name, _ in others]
     try:
-        for parameters, name, model in packed:
-            parameters[name] = model
+        for tensors, name, other in others:
+            tensors[name] = other
         yield
     finally:
-        for (parameters, name, _), tensor in zip(packed, own):
-            parameters[name] = tensor
+        for (tensors, name, _), tensor in zip(others, before):
+            tensors[name] = tensor
+
+
+def in_model_format(moves: Mapping[str, Move]) -> Any:
+    """Has packed parameters be what loaders fill."""
+    return in_place_of((move.layer._parameters, move.name, move.model) for move in moves.values())
+
+
+class Reloads(Protocol):
+    """Tensors that loaders compute with, which weft has copies of, so that loaders can run again for each version."""
+
+    limit: float
+
+    def take(self, recording: Recording, specs: Mapping[str, TensorSpec]) -> list[Copy]:
+        """The copies of weft's own. What loaders make of these is added to what `recording` has as landed."""
+
+
+def recorded(
+    model: torch.nn.Module,
+    layout: Iterable[TensorSpec],
+    device: torch.device,
+    moves: Container[str],
+    limit: float,
+) -> Recording:
+    """What `model.load_weights` does with all tensors of a layout; packed parameters are in the model format."""
+    recording = Recording(model, device, moves, limit)
+    try:
+        with torch.no_grad(), _Guard(recording):
+            model.load_weights(_stand_ins(layout, recording))  # type: ignore[operator]
+    except Error:
+        raise
+    except Exception as error:
+        raise TensorError("load_weights", f"the model's loader fails on the trainer's names or shapes: "
+                                          f"{type(error).__name__}: {error}") from error  # fmt: skip
+    recording.end()
+    return recording
 
 
 def record(
@@ -287,23 +387,21 @@ def record(
     ignore: Iterable[str] = (),
     computed: Mapping[str, torch.Tensor] = {},
     moves: Mapping[str, Move] = {},
+    reloads: Reloads | None = None,
 ) -> list[Copy]:
     """Runs `model.load_weights` for all tensors of a layout, and returns the copies that it makes.
 
     ignore    patterns of parameters that keep what they have
     computed  tensors that were made of weights, by name, which no loader fills
     moves     packed parameters, by name
+    reloads   takes the tensors that loaders compute with; None: such a tensor is refused
     Raises TensorError, which names the tensor or parameter.
     """
-    with _in_model_format(moves):
-        recording = Recording(model, device, moves)
-        try:
-            with torch.no_grad(), _Guard(recording):
-                model.load_weights(_stand_ins(layout, recording))  # type: ignore[operator]
-        except Error:
-            raise
-        except Exception as error:
-            raise TensorError("load_weights", f"the model's loader fails on the trainer's names or shapes: "
-                                              f"{type(error).__name__}: {error}") from error  # fmt: skip
+    specs = {spec.name: spec for spec in layout}
+    with in_model_format(moves):
+        recording = recorded(model, specs.values(), device, moves, reloads.limit if reloads else 0)
+        copies = list(recording.copies)
+        if reloads and recording.computed:
+            copies += reloads.take(recording, specs)
         _check_parameters(model, recording, ignore, computed)
-    return list(moved(recording.copies, moves))
+    return list(moved(copies, moves))

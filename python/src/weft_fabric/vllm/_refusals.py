@@ -16,6 +16,10 @@ _PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMeth
 _PLAIN_MOE = frozenset(("TRITON", "BATCHED_TRITON"))
 
 
+# Methods that hold no weights of a trainer: scales of what attention caches.
+_NO_METHODS = frozenset(("BaseKVCacheMethod",))
+
+
 def _methods(module: Any) -> Iterator[Any]:
     """The method of a layer, and those that it wraps."""
     method = getattr(module, "quant_method", None)
@@ -24,15 +28,22 @@ def _methods(module: Any) -> Iterator[Any]:
         method = getattr(method, "old_quant_method", None)
 
 
-def _is_plain(method: Any) -> bool:
-    return any(base.__name__ in _PLAIN_METHODS for base in type(method).__mro__)
+def _is(method: Any, names: frozenset[str]) -> bool:
+    return any(base.__name__ in names for base in type(method).__mro__)
+
+
+def _is_packing(method: Any) -> bool:
+    """Whether a method leaves weights in another form than loaders do, as far as its class tells."""
+    if _is(method, _PLAIN_METHODS):
+        return bool(_packing(method))
+    return type(method).__name__ != "FusedMoEModularMethod" and not _is(method, _NO_METHODS)
 
 
 def _of_method(method: Any) -> str | None:
     name = type(method).__name__
     if name == "FusedMoEModularMethod":
         return None  # a wrapper, whose inner method is asked too
-    if not _is_plain(method):
+    if not _is(method, _PLAIN_METHODS | _NO_METHODS):
         return f"{name} holds weights in a form derived at load"
     backend = _packing(method)
     return (
@@ -47,7 +58,14 @@ def _packing(method: Any) -> str | None:
 
 def packer(module: Any) -> Any:
     """The method of a layer that packs weights after loaders had filled these, or None."""
-    return next((one for one in _methods(module) if _is_plain(one) and _packing(one)), None)
+    return next((one for one in _methods(module) if _is_packing(one)), None)
+
+
+def advice(module: Any) -> str:
+    """What to do about a layer whose packing nobody can tell."""
+    if hasattr(packer(module), "unquantized_backend"):
+        return ": choose another moe_backend, such as 'triton', which packs nothing"
+    return ": choose another backend for it, or load the model without quantization"
 
 
 def _of_cpu(module: Any) -> str | None:
@@ -71,8 +89,8 @@ def of_config(config: Any) -> Iterator[str]:
     method = getattr(speculative, "method", None)
     if speculative is not None and method not in ("ngram", "suffix"):
         yield f"speculative decoding by '{method}' has a draft model, which no version reaches"
-    if config.quant_config is not None:
-        yield f"quantization '{config.quant_config.get_name()}' holds weights in a form derived at load"
+    if getattr(config.load_config, "load_format", None) == "ipc_cache":
+        yield "load_format 'ipc_cache' shares the weights with other engines, which an update in place would change"
     if config.lora_config is not None:
         yield "enable_lora renames the layers that load_weights fills"
     if getattr(config.parallel_config, "enable_eplb", False):

@@ -1,25 +1,33 @@
 """Learning where a layer's process_weights_after_loading moves each element: it runs on a copy of the layer whose
 parameters hold digits.
 
-A digit is one of the values 1 to 256, which every float of 16 bits or more holds exactly; 0 is padding. The number of an
-element takes as many passes as it has digits. One more pass, with other values, judges what was found.
+The number of an element takes as many passes as it has digits. Three more passes judge what was found: two with other
+digits, and one with any bits. Processing may clamp NaN, zero or subnormals, and leave digits alone.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import types
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
-import numpy as np
 import torch
 
 from ._moves import Digit, digits_of
 
-BASE = 256
+# How many digits a dtype has: values or codes from 1 on, without NaN; 0 is padding. Every float of 16 bits or more holds
+# the values 1 to 256 exactly.
+_BASES = {"float8_e4m3fn": 126, "float8_e4m3fnuz": 126, "float8_e5m2": 123, "float8_e5m2fnuz": 123,
+          "float8_e8m0fnu": 254, "uint8": 255, "int8": 127, "bfloat16": 256, "float16": 256, "float32": 256,
+          "float64": 256}  # fmt: skip
+_INTS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _SMALL = 1 << 20  # bytes of a tensor that is copied with the object that holds it; larger ones are shared
 # What a layer's method makes at load. With these set it takes another way, which packs nothing.
 _FIRST = frozenset(("moe_kernel", "moe_quant_config"))
+# What holds no weights by itself.
+_SIMPLE = (bool, int, float, str, bytes, type(None), type, set, frozenset, enum.Enum, torch.Tensor, torch.dtype,
+           torch.device, torch.Size, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)  # fmt: skip
 _DONE = "_already_called_process_weights_after_loading"
 
 Metas = Mapping[str, torch.Tensor]
@@ -29,9 +37,49 @@ class Untold(Exception):
     """Why nobody can say where a layer's elements are moved."""
 
 
+class Traced(NamedTuple):
+    moved: dict[str, tuple[Digit, ...]]  # parameters whose elements are moved
+    others: dict[str, str]  # the other parameters, and why
+    made: list[str]  # paths of tensors that are computed from weights
+
+
 class _Scratch(NamedTuple):
     layer: torch.nn.Module
     made: dict[str, torch.Tensor]  # tensors that the layer has after, by path
+
+
+def base_of(dtype: torch.dtype) -> int:
+    """How many digits a dtype has. 0: no digits can be written in it."""
+    return _BASES.get(str(dtype).rpartition(".")[2], 0)
+
+
+def _written(digits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return (digits + 1).to(dtype) if base_of(dtype) == 256 else (digits + 1).to(torch.uint8).view(dtype)
+
+
+def _read(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The digits that values are, -1 for what is none."""
+    base = base_of(dtype)
+    numbers = values.to(torch.int64) if base == 256 else values.view(torch.uint8).to(torch.int64)
+    digits = (numbers >= 1) & (numbers <= base)
+    if base == 256:
+        digits &= numbers.to(dtype) == values
+    return torch.where(digits, numbers - 1, -1)
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(_INTS[tensor.element_size()])
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(_bits(one), _bits(other))
+
+
+def in_memory(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The elements in the order of memory. None: they do not lie in one go."""
+    order = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim))
+    lies = tensor.permute(order)
+    return lies.view(-1) if lies.is_contiguous() else None
 
 
 def _is_owned(value: Any, owned: tuple[str, ...]) -> bool:
@@ -40,16 +88,16 @@ def _is_owned(value: Any, owned: tuple[str, ...]) -> bool:
     return mine and hasattr(value, "__dict__") and not isinstance(value, (enum.Enum, torch.Tensor, tuple, type))
 
 
-def _copied(value: Any, owned: tuple[str, ...], memo: dict[int, Any]) -> Any:
+def copied(value: Any, owned: tuple[str, ...], memo: dict[int, Any]) -> Any:
     """A copy of what processing may write to: modules, methods, kernels, configurations, small tensors."""
     if isinstance(value, types.MethodType):
-        return value.__func__.__get__(_copied(value.__self__, owned, memo))
+        return value.__func__.__get__(copied(value.__self__, owned, memo))
     if type(value) is set:
         return set(value)
     if type(value) in (list, tuple):
-        return type(value)(_copied(one, owned, memo) for one in value)
+        return type(value)(copied(one, owned, memo) for one in value)
     if type(value) is dict:
-        return {key: _copied(one, owned, memo) for key, one in value.items()}
+        return {key: copied(one, owned, memo) for key, one in value.items()}
     if id(value) in memo:
         return memo[id(value)][0]
     if type(value) is torch.Tensor and value.nbytes <= _SMALL:
@@ -59,23 +107,60 @@ def _copied(value: Any, owned: tuple[str, ...], memo: dict[int, Any]) -> Any:
     kind: Any = type(value)
     new = kind.__new__(kind)
     memo[id(value)] = (new, value)  # with the original, whose id must not go to another
-    new.__dict__.update({k: _copied(v, owned, memo) for k, v in vars(value).items() if k != _DONE})
+    new.__dict__.update({k: copied(v, owned, memo) for k, v in vars(value).items() if k != _DONE})
     new.__dict__.update(dict.fromkeys(_FIRST & new.__dict__.keys()))
     return new
 
 
-def _tensors(value: Any, owned: tuple[str, ...], path: str, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that are reached from a layer, by path."""
-    if isinstance(value, torch.Tensor):
+def _parts(value: Any, owned: tuple[str, ...]) -> Iterator[tuple[Any, Any]] | None:
+    """Names and values that a value is made of. None: it is one."""
+    if isinstance(value, (list, tuple)):
+        return iter(enumerate(value))
+    if isinstance(value, dict):
+        return iter(value.items())
+    if isinstance(value, types.MethodType):
+        return iter([("self", value.__self__)])
+    if isinstance(value, functools.partial):
+        return iter([("func", value.func), *enumerate(value.args), *value.keywords.items()])
+    if isinstance(value, types.FunctionType) and value.__closure__:
+        return iter(zip(value.__code__.co_freevars, (cell.cell_contents for cell in value.__closure__)))
+    return iter(vars(value).items()) if _is_owned(value, owned) else None
+
+
+def _reached(value: Any, owned: tuple[str, ...], path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """What is reached from a layer, by path."""
+    parts = _parts(value, owned)
+    if parts is None:
         yield path, value
-    elif isinstance(value, (list, tuple, dict)):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _tensors(one, owned, f"{path}.{key}", seen)
-    elif _is_owned(value, owned) and id(value) not in seen:
+    elif id(value) not in seen:
         seen.add(id(value))
-        for key, one in vars(value).items():
+        for key, one in parts:
             inside = key in ("_parameters", "_buffers", "_modules")
-            yield from _tensors(one, owned, path if inside else f"{path}.{key}", seen)
+            yield from _reached(one, owned, path if inside else f"{path}.{key}", seen)
+
+
+def tensors(value: Any, owned: tuple[str, ...], path: str, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that are reached from a layer, by path."""
+    return ((at, one) for at, one in _reached(value, owned, path, seen) if isinstance(one, torch.Tensor))
+
+
+def reached(value: Any, owned: tuple[str, ...], path: str) -> torch.Tensor | None:
+    """The tensor at a path."""
+    for name in path.split(".")[1:]:
+        if not hasattr(value, name):
+            value = {str(key): one for key, one in _parts(value, owned) or ()}.get(name)
+        else:
+            value = getattr(value, name)
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def _foreign(value: Any, owned: tuple[str, ...], before: Any) -> str | None:
+    """The path of an object that processing made, and that nobody can look into."""
+    known = {id(one) for _, one in _reached(before, owned, "", set())}
+    for path, one in _reached(value, owned, "", set()):
+        if not isinstance(one, _SIMPLE) and id(one) not in known:
+            return f"{path.lstrip('.')}, a {type(one).__name__},"
+    return None
 
 
 def like(meta: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -119,71 +204,130 @@ class Trace:
         process  process_weights_after_loading of a layer
         """
         for name, meta in metas.items():
-            if not (meta.is_floating_point() and meta.element_size() > 1 and meta.is_contiguous()):
+            if not (base_of(meta.dtype) and meta.is_contiguous()):
                 raise Untold(f"{name} is {meta.dtype} with strides {meta.stride()}")
         self.layer, self.metas, self.owned, self.process = layer, _few(metas), owned, process
         self.kept = {name: layer._parameters[name] for name in kept}
         self.device = next(tensor.device for tensor in layer.parameters())
-        ends = np.cumsum([meta.numel() for meta in self.metas.values()])
-        self.begin = {n: int(e) - self.metas[n].numel() for n, e in zip(self.metas, ends)}
-        self.count = int(ends[-1])
+        self.others: dict[str, str] = {}
 
-    def play(self, value_of: Callable[[torch.Tensor], torch.Tensor]) -> _Scratch:
-        """The layer after processing, where element number n of the model format was value_of(n)."""
-        scratch = _copied(self.layer, self.owned, {})
-        scratch.__dict__["_parameters"] = {n: p.detach().clone() for n, p in self.kept.items() if p is not None}
+    def play(self, filling: Callable[[str, torch.Tensor], torch.Tensor]) -> _Scratch:
+        """The layer after processing, where each parameter of the model format was filling(name, parameter)."""
+        scratch = copied(self.layer, self.owned, {})
+        kept = {n: p.detach().clone() for n, p in self.kept.items() if p is not None}
+        scratch.__dict__["_parameters"] = dict(kept)
         for name, meta in self.metas.items():
             tensor = like(meta, self.device)
-            numbers = torch.arange(self.begin[name], self.begin[name] + meta.numel(), device=self.device)
-            tensor.data.copy_(value_of(numbers).view(meta.shape).to(meta.dtype))
+            tensor.data.copy_(filling(name, meta).view(meta.shape))
             scratch._parameters[name] = tensor
         self.process(scratch)
-        return _Scratch(scratch, dict(_tensors(scratch, self.owned, "", set())))
+        for name in kept:
+            live, after = self.kept[name], scratch._parameters.get(name)
+            if live is None or after is None or not _is_same(after.detach(), live.detach()):
+                raise Untold(f"{name} is another after processing, though nothing tells what it was before")
+        return _Scratch(scratch, dict(tensors(scratch, self.owned, "", set())))
 
-    def maps(self) -> dict[str, tuple[Digit, ...]]:
-        """The digits of each parameter. Raises Untold."""
+    def trace(self) -> Traced:
+        """Where each parameter is moved, and what is computed. Raises Untold."""
         index: dict[str, torch.Tensor] = {}
-        passes = next(n for n in range(1, 9) if BASE**n >= self.count)
-        for at in range(passes):
-            after = self.play(lambda numbers: numbers // BASE**at % BASE + 1)
+        for at in range(max(self.passes(meta) for meta in self.metas.values())):
+            after = self.play(lambda _, meta, at=at: self.digit(meta, at))  # type: ignore[misc]
             for name in self.metas:
-                digits = self.values(after.layer, name).to(torch.int64) - 1
-                if bool(((digits < 0) | (digits >= BASE)).any()):
-                    raise Untold(f"{name} has padding, or elements that were computed")
-                index[name] = index.get(name, 0) + digits * BASE**at
-        self.judge(index, after)
-        return {name: self.digits(name, index[name] - self.begin[name]) for name in self.metas}
+                self.note(index, name, at, self.values(after.layer, name))
+        moved = {name: index[name] for name in self.metas if name not in self.others}
+        noise, others = self.noise(1), self.noise(2)
+        first, second = self.play(lambda name, _: noise[name]), self.play(lambda name, _: others[name])
+        self.judge(moved, first, noise, "is moved to other places with other weights")
+        bits = self.any_bits()
+        self.judge(moved, self.play(lambda name, _: bits[name]), bits, "is another where its bits are no digits")
+        digits = {name: self.digits(name, numbers) for name, numbers in moved.items() if name not in self.others}
+        hidden = _foreign(first.layer, self.owned, self.layer)
+        if hidden:
+            raise Untold(f"{hidden} was made at load, and may hold weights")
+        return Traced({name: found for name, found in digits.items() if found}, self.others, self.made(first, second))
 
-    def values(self, layer: torch.nn.Module, name: str) -> torch.Tensor:
-        """What a parameter holds after processing, in the order of memory."""
-        live, got = self.layer._parameters.get(name), layer._parameters.get(name)
+    def passes(self, meta: torch.Tensor) -> int:
+        return next(n for n in range(1, 10) if base_of(meta.dtype) ** n >= meta.numel())
+
+    def digit(self, meta: torch.Tensor, at: int) -> torch.Tensor:
+        """Of each element's number the digit `at`."""
+        base = base_of(meta.dtype)
+        return _written(torch.arange(meta.numel(), device=self.device) // base**at % base, meta.dtype)
+
+    def note(self, index: dict[str, torch.Tensor], name: str, at: int, values: torch.Tensor | None) -> None:
+        meta = self.metas[name]
+        if values is None or at >= self.passes(meta):
+            return
+        digits = _read(values, meta.dtype)
+        if bool((digits < 0).any()):
+            self.others.setdefault(name, f"{name} has padding, or elements that were computed")
+        index[name] = index.get(name, 0) + digits * base_of(meta.dtype) ** at
+
+    def noise(self, seed: int) -> dict[str, torch.Tensor]:
+        """Other digits for all parameters."""
+        generator = torch.Generator().manual_seed(seed)
+        made = {}
+        for name, meta in self.metas.items():
+            digits = torch.randint(0, base_of(meta.dtype), (meta.numel(),), generator=generator)
+            made[name] = _written(digits, meta.dtype).to(self.device)
+        return made
+
+    def any_bits(self) -> dict[str, torch.Tensor]:
+        """Random bits; each fourth element is NaN, and each fourth nothing or next to nothing."""
+        generator, made = torch.Generator().manual_seed(3), {}
+        for name, meta in self.metas.items():
+            size = meta.element_size()
+            codes = torch.randint(0, 256, (meta.numel(), size), generator=generator, dtype=torch.uint8)
+            codes[0::4, -2:] = torch.tensor([255, 127], dtype=torch.uint8)[-size:]
+            codes[1::4, 1:] = 0
+            made[name] = codes.view(meta.dtype).view(-1).to(self.device)
+        return made
+
+    def values(self, layer: torch.nn.Module, name: str) -> torch.Tensor | None:
+        """What a parameter holds after processing, in the order of memory. None: it is no parameter that was moved."""
+        meta, live, got = self.metas[name], self.layer._parameters.get(name), layer._parameters.get(name)
+        why, values = "", None
         if live is None or got is None:
-            raise Untold(f"{name} has gone")
-        if not (live.is_contiguous() and got.is_contiguous()) or live.dtype != got.dtype:
-            raise Untold(f"{name} does not lie in one go")
-        if live.shape[1:] != got.shape[1:] or got.numel() != self.metas[name].numel():
-            raise Untold(f"{name} is of shape {tuple(live.shape)} in the engine, and another when processed again")
-        return got.detach().reshape(-1).cpu()
+            why = f"{name} has gone"
+        elif live.dtype != meta.dtype or got.dtype != meta.dtype:
+            why = f"{name} is {got.dtype}, and loaders fill {meta.dtype}"
+        elif live.shape[1:] != got.shape[1:] or got.numel() != meta.numel():
+            why = f"{name} is of shape {tuple(live.shape)} in the engine, and another when processed again"
+        else:
+            values = in_memory(got.detach())
+            same = [one.stride() for one in (live, got)]
+            if values is None or in_memory(live.detach()) is None or (len(set(same)) > 1 and live.shape == got.shape):
+                why, values = f"{name} does not lie in one go", None
+        if why:
+            self.others.setdefault(name, why)
+        return None if values is None else values.cpu()
 
-    def judge(self, index: Metas, other: _Scratch) -> None:
-        """Another filling must give the same map, and nothing beside the parameters may depend on the weights."""
-        noise = torch.randint(1, BASE + 1, (self.count,), generator=torch.Generator().manual_seed(0))
-        after = self.play(lambda numbers: noise.to(numbers.device)[numbers])
-        for name, numbers in index.items():
-            if int(numbers.max()) >= self.count:
-                raise Untold(f"{name} has elements that were computed")
+    def judge(self, moved: Metas, after: _Scratch, filling: Metas, why: str) -> None:
+        """Whether another filling lies by the same map."""
+        for name, numbers in moved.items():
             values = self.values(after.layer, name)
-            if not torch.equal(noise[numbers].to(values.dtype), values):
-                raise Untold(f"{name} is moved to other places with other weights")
-        own = {getattr(after.layer, name).untyped_storage()._cdata for name in index}
-        for path, tensor in after.made.items():
+            right = values is not None and int(numbers.max()) < len(filling[name])
+            if values is None or not right or not torch.equal(_bits(filling[name].cpu())[numbers], _bits(values)):
+                self.others.setdefault(name, f"{name} {why}")
+
+    def made(self, one: _Scratch, other: _Scratch) -> list[str]:
+        """Paths of tensors that depend on the weights, but for those that share memory with what is moved."""
+        own = {
+            one.layer._parameters[name].untyped_storage()._cdata  # type: ignore[union-attr]
+            for name in self.metas
+            if name not in self.others
+        }
+        found = []
+        for path, tensor in one.made.items():
             before = other.made.get(path)
-            same = before is not None and before.shape == tensor.shape and torch.equal(before, tensor)
-            if not same and tensor.untyped_storage()._cdata not in own:
-                raise Untold(f"{path.lstrip('.')} was computed from weights")
+            if before is not None and _is_same(before.detach(), tensor.detach()):
+                continue
+            if tensor.untyped_storage()._cdata not in own:
+                found.append(path)
+        return found
 
     def digits(self, name: str, index: torch.Tensor) -> tuple[Digit, ...]:
-        """The digits of one parameter; the experts are the outermost."""
+        """The digits of one parameter; the experts are the outermost. None: they are computed."""
         meta, live = self.metas[name], self.layer._parameters[name]
         assert live is not None
         each = {one.shape[0] for one in self.metas.values() if one.dim() > 2}
@@ -193,6 +337,7 @@ class Trace:
         alike = torch.equal(rows, rows[:1] + one * torch.arange(experts)[:, None])
         digits = digits_of(rows[0].numpy()) if alike else None
         if digits is None:
-            raise Untold(f"{name} is packed in no regular way")
+            self.others.setdefault(name, f"{name} is packed in no regular way")
+            return ()
         count = live.numel() // one
-        return (*digits, Digit(count, one, one)) if count > 1 else digits
+        return (*digits, Digit(count, one, one)) if count > 1 or not digits else digits
