@@ -481,6 +481,13 @@ class Refusals(unittest.TestCase):
                           if packs else None)  # fmt: skip
         self.assertIn("another backend for it, or load the model without", _refusals.advice(fp8))
         self.assertIn("moe_backend, such as 'triton'", _refusals.advice(moe("CPU")["mlp.experts"]))
+        hook = {"process_weights_after_loading": lambda self, dtype: None}
+        self.assertEqual(self.refused({"attn": self.method("MLAAttention", **hook)}), "")
+        self.assertIn(
+            "Compressor makes tensors of weights after the load, which weft does not know (layer c)",
+            self.refused({"c": self.method("Compressor", **hook)}),
+        )
+        self.assertEqual(self.refused({"c.quant_method": self.method("Method", **hook, create_weights=1)}), "")
         packed = SimpleNamespace(quant_method=None, cpu_linear=lambda x, w, b: x)
         self.assertIn("WEFT_VLLM_CPU=keep", self.refused({"lm_head": packed}))
 

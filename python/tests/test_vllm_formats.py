@@ -182,12 +182,14 @@ class Packings(unittest.TestCase):
         model = torch.nn.Module()
         model.attention = torch.nn.Module()
         model.attention.sinks = torch.nn.Parameter(torch.ones(4), False)
-        model.attention.impl = types.SimpleNamespace(sinks=model.attention.sinks.data)
+        model.attention.impl, model.attention.impl.inner = Kernel(), Kernel()
+        model.attention.impl.sinks = model.attention.impl.inner.sinks = model.attention.sinks.data
         model.gate = torch.nn.Module()
         model.gate.register_buffer("_bf16x3_weight", torch.ones(4))
-        with self.remembered(Packed()):
+        with self.remembered(Packed()), mock.patch.object(_formats, "_OWNED", (__name__,)):
             found = dict(_formats.computed(model))
-        self.assertEqual(sorted(found), ["attention.impl.sinks", "gate._bf16x3_weight"])
+        names = ["attention.impl.inner.sinks", "attention.impl.sinks", "gate._bf16x3_weight"]
+        self.assertEqual(sorted(found), names)
 
     def test_layers_that_are_packed_alike_are_tried_once(self):
         model, known, found = Packed(), {}, _formats.Formats({}, {})
@@ -262,8 +264,17 @@ class Packings(unittest.TestCase):
             layer.fixed = torch.ones(3)
             return weight.clone()
 
-        found = self.traced(keep)
-        self.assertEqual(([*found.moved], found.others, found.made), (["w"], {}, [".copy"]))
+        def most(layer, weight):
+            layer.most, layer.least = weight.max(), weight.min()
+            return weight.clone()
+
+        def rest(layer, weight):
+            layer.twice = layer.bias * 2
+            return weight.clone()
+
+        for pack, made in ((keep, [".copy"]), (most, [".most", ".least"]), (rest, [".twice"])):
+            found = self.traced(pack)
+            self.assertEqual(([*found.moved], found.others, found.made), (["w"], {}, made))
 
     def test_what_nobody_can_say(self):
         def hides(layer, weight):
@@ -275,6 +286,10 @@ class Packings(unittest.TestCase):
             layer.call = lambda: again
             return weight.clone()
 
+        def counts(layer, weight):
+            layer.most = float(weight.max())
+            return weight.clone()
+
         def changes(layer, weight):
             layer.bias.data.add_(1)
             return weight.clone()
@@ -283,6 +298,7 @@ class Packings(unittest.TestCase):
             ("^hidden.0, a object, was made at load", hides),
             ("^call.again, a object, was made at load", closes),
             ("^bias is another after processing", changes),
+            ("^most is a number that was computed from weights", counts),
         ):
             with self.subTest(text), self.assertRaisesRegex(Untold, text):
                 self.traced(pack)
@@ -332,9 +348,17 @@ class Packings(unittest.TestCase):
             self.assertFalse(bool(live.any()))
 
 
+def gather():
+    """As a processing that asks other processes."""
+    library = torch.library.Library("weft_test", "FRAGMENT")
+    library.define("all_gather(Tensor x) -> Tensor")
+    library.impl("all_gather", lambda x: x.clone(), "CPU")
+    return torch.ops.weft_test.all_gather(torch.ones(1))
+
+
 class Scaled(torch.nn.Module):
-    """A model of one layer: loaders fill codes and a scale, and the engine has codes transposed, a scale that is never
-    too small, and a table of both. A loader computes `decay`; another converts and repeats `gate`."""
+    """A model of one layer: loaders fill codes and a scale; the engine has codes transposed, a scale that is never too
+    small, and a table of both. A loader computes `decay`; another converts and repeats `gate`."""
 
     def __init__(self):
         super().__init__()
@@ -477,7 +501,7 @@ class Derivations(unittest.TestCase):
         found = self.learn(model, self.weights(1))
         with mock.patch.object(_derive.Reloads, "limit", 19), self.assertRaisesRegex(weft.TensorError, "gate|log"):
             self.bound(model, found)
-        with mock.patch.object(_formats, "LIMIT", 15), mock.patch.object(_formats, "_process", model.process):
+        with mock.patch.object(_formats, "_FEW", 15), mock.patch.object(_formats, "_process", model.process):
             with (
                 mock.patch.object(_formats, "_rest", lambda layer, metas: []),
                 self.assertRaisesRegex(Untold, "^scale"),
@@ -528,6 +552,7 @@ class Derivations(unittest.TestCase):
         kind = type("Attention", (torch.nn.Module,), {"process_weights_after_loading": process})
         late = kind()
         late.layer, late.small = model.layer, torch.ones(1)
+        late.__dict__["small_one"] = torch.nn.Parameter(torch.ones(2), False)
         late.W_UV = torch.nn.Parameter(torch.zeros(6, 4), False)
         late.process_weights_after_loading(torch.float32)
         model.late = late
@@ -551,6 +576,87 @@ class Derivations(unittest.TestCase):
         self.assertTrue(torch.equal(home, model.layer.codes.data.float() * 2))
         self.assertEqual(float(model.late.small), 2)
 
+    def test_two_that_a_loader_computes_with_in_one_place(self):
+        model = self.loaded(self.weights(1))
+        own = model.load_weights
+        model.load_weights = lambda weights: own(
+            ("log", one) if name == "tied" else (name, one) for name, one in weights
+        )
+        self.specs = [self.specs[2], self.specs[2]._replace(name="tied")]
+        with self.assertRaisesRegex(weft.TensorError, "lands in decay where another tensor lands"):
+            self.bound(model, _formats.Formats({}, {}, {}))
+
+    def test_what_a_loader_computes_and_puts_nowhere(self):
+        model = self.loaded(self.weights(1))
+        own = model.load_weights
+
+        def load(weights):
+            for name, one in weights:
+                if name == "lost":
+                    model.lost = one.float() * 2
+                else:
+                    own([(name, one)])
+
+        model.load_weights = load
+        self.specs = [self.specs[2], self.specs[2]._replace(name="lost")]
+        with self.assertRaisesRegex(weft.TensorError, "lost.*no parameter has what comes of that"):
+            self.bound(model, _formats.Formats({}, {}, {}))
+
+    def test_a_largest_element_is_computed_again(self):
+        """A parameter that is alike after two fillings, though each version may change that."""
+        model = Scaled()
+        model.layer.most = torch.nn.Parameter(torch.zeros(700), False)
+        metas = {**model.metas, "most": torch.empty(700, device="meta")}
+
+        def process(layer):
+            model.process(layer)
+            layer.most = torch.nn.Parameter(layer.most.data.max(), False)
+
+        process(model.layer)
+        found = Trace(model.layer, metas, [], (__name__,), process).trace()
+        self.assertEqual(sorted(found.made), [".most", ".scale", ".table"])
+
+    def test_copies_of_all_layers_have_one_bound(self):
+        model = self.loaded(self.weights(1))
+        found = _formats.Formats({}, {}, {})
+        traced = Trace(model.layer, model.metas, [], (__name__,), model.process).trace()
+        with mock.patch.object(_formats, "LIMIT", 31), mock.patch.object(_formats, "_rest", lambda layer, metas: []):
+            _formats._add("one", model.layer, model.metas, traced, found)
+            with self.assertRaisesRegex(Untold, "with it weft would keep"):
+                _formats._add("two", model.layer, model.metas, traced, found)
+
+    def test_processing_that_others_would_wait_in(self):
+        model = self.loaded(self.weights(1))
+        recording = Recording(model, self.cpu)
+        with self.assertRaisesRegex(weft.TensorError, "all_gather.* waits for other processes"), guarded(recording):
+            gather()
+
+    def test_what_would_write_to_the_engine(self):
+        """Tensors too large to copy, parameters outside of a layer's own, and functions that know other layers."""
+        for size, text in ((4, None), (1 << 19, "big.*does 'copy_' with this parameter")):
+            model = Packed()
+            model.layer.big = torch.zeros(size)
+
+            def pack(layer, weight, text=text):
+                layer.big.copy_(weight.reshape(-1)[0].expand(len(layer.big)))
+                return packed(weight)
+
+            model.layer.method.__class__ = type("Other", (Method,), {"pack": lambda _, *a, pack=pack: pack(*a)})
+            recording = Recording(model, self.cpu)
+            with (
+                mock.patch.object(_formats, "_OWNED", (__name__,)),
+                mock.patch.object(_formats, "_process", model.process),
+            ):
+                with mock.patch.object(_formats, "_rest", lambda layer, metas: ["bias"]):
+                    found = _formats._tried(model.layer, {"w": model.meta}, recording)
+            self.assertFalse(bool(model.layer.big.any()))
+            self.assertEqual(isinstance(found, Exception), text is not None, found)
+            self.assertRegex(str(found), text or ".big")
+        method = types.SimpleNamespace(process_weights_after_loading=lambda layer: None)
+        with mock.patch.object(_formats, "packer", lambda layer: method):
+            found = _formats._tried(model.layer, {"w": model.meta}, Recording(model, self.cpu))
+        self.assertIn("was replaced by a function", str(found))
+
     def test_attention_that_computes_nothing_again_is_not_taken(self):
         def keeps(late, dtype):
             late.W_UV.data.mul_(1)
@@ -559,10 +665,13 @@ class Derivations(unittest.TestCase):
             late.small.add_(1)
             late.W_UV = torch.nn.Parameter(late.layer.codes.data.to(dtype) * late.small, False)
 
+        def shows(late, dtype):
+            late.W_UV = late.small_one  # the engine's own
+
         def alias(late, dtype):
             late.W_UV = torch.nn.Parameter(late.layer.codes.data.view(4, 6), False)
 
-        for process in (keeps, other, alias):
+        for process in (keeps, other, shows, alias):
             with self.subTest(process.__name__):
                 self.assertEqual(self.attention(process)[1].steps, {})
 

@@ -208,6 +208,11 @@ class Core:
         return None if self.rollout is None or self._asleep or stale else known(self.rollout.held)
 
     @property
+    def is_discarded(self) -> bool:
+        """Whether the weights are no model, because the engine let go of them when it fell asleep."""
+        return self._asleep == "discarded"
+
+    @property
     def pause_ms(self) -> float:
         """Milliseconds of the last commit, with what the processes agreed."""
         return self._group.pause_ms if self._group else 0.0

@@ -116,13 +116,14 @@ class Reloads:
 
     def __init__(self, model: torch.nn.Module, device: torch.device, moves: Mapping[str, Move]) -> None:
         self.model, self.device, self.moves = model, device, moves
-        self.weights: dict[str, torch.Tensor] = {}
+        self.weights: dict[str, Any] = {}  # in the order of the layout, as loaders get them
         self.places: tuple[str, ...] = ()
         self.fresh: set[str] = set()  # tensors that hold nothing yet
 
     def take(self, recording: Recording, specs: Mapping[str, TensorSpec]) -> list[Copy]:
         """Takes the tensors that a recording says loaders compute with. Returns the copies into weft's own."""
-        for name in sorted(recording.computed):
+        self.weights = {name: self.weights.get(name) for name in specs if name in recording.computed}
+        for name in self.weights:
             dtype, shape = dtype_of(specs[name]), specs[name].shape
             had = self.weights.get(name)
             if had is None or (had.dtype, tuple(had.shape)) != (dtype, shape):
@@ -131,7 +132,7 @@ class Reloads:
         self.places = tuple(sorted(recording.remade))
         for copy, _ in reloaded(self.model, self.device, self.weights, self.moves, self.places):
             recording.landed.setdefault(copy.parameter, []).append(copy)
-        return [geometry(self.weights[name], name, f"weft's copy of {name}") for name in sorted(recording.computed)]
+        return [geometry(tensor, name, f"weft's copy of {name}") for name, tensor in self.weights.items()]
 
     def fill(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Has the copies be what the engine was loaded with."""
@@ -176,6 +177,8 @@ def _remade(path: str, made: Iterable[str], scratch: Any, layer: Any, owned: tup
         value, live = reached(scratch, owned, one), reached(layer, owned, one)
         if value is None or live is None or value.shape != live.shape or value.dtype != live.dtype:
             raise RuntimeError(f"{path}{one} is not made again")
+        if value.untyped_storage()._cdata == live.untyped_storage()._cdata:
+            raise RuntimeError(f"{path}{one} is the engine's own still after it was made again")
         yield Remade(f"{path}{one}", live.detach(), value.detach())
 
 

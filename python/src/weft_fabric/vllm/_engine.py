@@ -71,7 +71,7 @@ class Engine(WeightTransferEngine):  # type: ignore[misc]
         made = {name: tensor for name, tensor in computed(self.model) if name not in derived}
         ignore = [*self._init.ignore, *derived]
         copies = record(self.model, layout, self.device, ignore, made, self._formats.moves, self._reloads)
-        if not self._init.empty:
+        if not self._init.empty and not self.core.is_discarded:
             self._prove()
         return copies
 

@@ -20,12 +20,14 @@ from ._derive import LIMIT, Attention, Derived, Layer, Remade, placed, reloaded
 from ._moves import Move, moved
 from ._recorder import Recording, guarded, in_model_format, recorded
 from ._refusals import advice, of_module, packer
-from ._trace import Trace, Traced, Untold, like
+from ._trace import Trace, Traced, Untold, like, tensors
 
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
 _MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
 # What weights are computed into, where no memory says that no loader fills it, or where no parameter has it.
-_COMPUTED = ("W_UV", "W_UK", "W_UK_T", "W_UK_T_dcp_qrep", "W_K", "W_V", "_cpu_unpacked_conv_weight", "_bf16x3_weight")
+_COMPUTED = ("W_UV", "W_UK", "W_UK_T", "W_UK_T_dcp_qrep", "W_K", "W_V", "_cpu_unpacked_conv_weight", "_bf16x3_weight",
+             "_norm_weight_fp32", "hc_attn_fn_broadcast")  # fmt: skip
+_FEW = 1 << 16  # bytes of a layer that may be computed, whatever its size; of a large one a sixteenth
 # Packages of vLLM whose objects process_weights_after_loading may write to.
 _OWNED = ("vllm.model_executor", "vllm.models", "vllm.v1.attention")
 
@@ -77,9 +79,9 @@ def computed(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             tensor = getattr(layer, name)
             if isinstance(tensor, torch.Tensor) and tensor.numel():
                 yield f"{path}.{name}" if path else name, tensor
-        sinks = getattr(getattr(layer, "impl", None), "sinks", None)  # of attention, which may have a wider copy
-        if isinstance(sinks, torch.Tensor) and sinks.numel():
-            yield f"{path}.impl.sinks", sinks
+        for at, tensor in tensors(getattr(layer, "impl", None), _OWNED, ".impl", set()):
+            if at.endswith(".sinks") and tensor.numel():  # of attention, which may have a wider copy
+                yield f"{path}{at}", tensor
 
 
 def _metas(layer: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -114,21 +116,26 @@ def _rest(layer: torch.nn.Module, metas: dict[str, torch.Tensor]) -> list[str]:
 
 def _traced(layer: torch.nn.Module, metas: dict[str, torch.Tensor]) -> Traced:
     found = Trace(layer, metas, _rest(layer, metas), _OWNED, _process).trace()
-    size = sum(metas[name].nbytes for name in found.others)
-    if size > LIMIT or (found.others and not found.made):
+    size, whole = (sum(metas[name].nbytes for name in names) for names in (found.others, metas))
+    if size > max(_FEW, whole // 16) or (found.others and not found.made):
         raise Untold("; ".join(found.others.values()))
     return found
 
 
 def _kind(layer: Any, metas: Mapping[str, torch.Tensor]) -> Any:
     """What layers that are packed alike have in common."""
-    shapes = [(n, t.shape, t.dtype, layer._parameters[n].shape) for n, t in metas.items() if n in layer._parameters]
+    live = {n: p for n, p in layer._parameters.items() if p is not None}
+    shapes = [(n, t.shape, t.dtype) for n, t in metas.items()]
+    shapes += [(n, p.shape, p.dtype, p.stride()) for n, p in live.items()]
     return type(layer), type(packer(layer)), type(getattr(layer, "scheme", None)), tuple(shapes)
 
 
 def _tried(layer: torch.nn.Module, metas: dict[str, torch.Tensor], model: Recording) -> Any:
     """The digits of each parameter, or why there are none: either is of all layers that are packed alike."""
     try:
+        if "process_weights_after_loading" in getattr(packer(layer), "__dict__", {}):
+            raise Untold("its processing was replaced by a function, which may write to other layers")
+        model.watch(tensors(layer, _OWNED, "", set()))
         with guarded(model):
             return _traced(layer, metas)
     except Exception as error:
@@ -151,6 +158,9 @@ def _trace(path: str, layer: torch.nn.Module, model: Recording, known: dict[Any,
 def _add(path: str, layer: torch.nn.Module, metas: dict[str, torch.Tensor], traced: Traced, found: Formats) -> None:
     device = next(tensor.device for tensor in layer.parameters())
     own = {name: Move(layer, name, metas[name], digits) for name, digits in traced.moved.items()}
+    size = sum(tensor.nbytes for tensor in found.kept()) + sum(metas[name].nbytes for name in traced.others)
+    if size > LIMIT:
+        raise Untold(f"with it weft would keep {size >> 20} MB of copies")
     own.update({name: Move(layer, name, like(metas[name], device), (), True) for name in traced.others})
     found.moves.update({f"{path}.{name}": move for name, move in own.items()})
     found.layers[path] = None
@@ -278,17 +288,19 @@ def _fault(step: Layer | Attention) -> str:
 def _attention(model: torch.nn.Module, dtype: torch.dtype, found: Formats) -> None:
     """Adds modules that compute tensors by themselves after all layers, if they compute what the engine has."""
     made: dict[str, list[str]] = {}
-    modules, tensors = dict(model.named_modules()), dict(computed(model))
-    filled = {p.untyped_storage()._cdata for name, p in model.named_parameters() if name not in tensors}
-    for name, tensor in tensors.items():
-        path = name.rpartition(".")[0].removesuffix(".impl")
-        computes = path not in found.layers and hasattr(modules[path], "process_weights_after_loading")
+    modules, every = dict(model.named_modules()), dict(computed(model))
+    filled = {p.untyped_storage()._cdata for name, p in model.named_parameters() if name not in every}
+    for name, tensor in every.items():
+        path = name.partition(".impl.")[0] if ".impl." in name else name.rpartition(".")[0]
+        computes = path not in found.layers and hasattr(type(modules[path]), "process_weights_after_loading")
         if computes and tensor.untyped_storage()._cdata not in filled:
             made.setdefault(path, []).append(name[len(path) :])
     for path, names in made.items():
         step = Attention(path, modules[path], names, _OWNED, dtype)
         try:
-            with guarded(Recording(model, torch.device("cpu"))):
+            recording = Recording(model, torch.device("cpu"))
+            recording.watch(tensors(modules[path], _OWNED, "", set()))
+            with guarded(recording):
                 fault = _fault(step)
         except TensorError:  # it would write to the model
             continue

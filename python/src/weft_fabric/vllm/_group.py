@@ -49,6 +49,7 @@ class State(NamedTuple):
     staged: int | None = None  # number of the version that is staged
     snapshot: bool = False
     fault: str = ""
+    stale: bool = False  # after a snapshot, which cannot be undone
 
     @property
     def next(self) -> int | None:
@@ -60,13 +61,18 @@ def _passed(text: str) -> Error:
     return failure(lib.WEFT_E_PASSED, text)
 
 
-def _check(states: Sequence[State], what: str) -> None:
-    """Raises the same error in each process if one of them failed."""
+def _check(states: Sequence[State], what: str, stale: bool = False) -> None:
+    """Raises the same error in each process if one of them failed.
+
+    stale  whether what this process computes from its weights is not of these
+    """
     faults = [f"process {rank}: {state.fault}" for rank, state in enumerate(states) if state.fault]
     if not faults:
         return
     held = {state.held for state in states}
-    if len(held) == 1:
+    if stale or any(state.stale for state in states):
+        after = "what the engine computes from its weights is not of these: serve nothing before an update succeeds"
+    elif len(held) == 1:
         after = f"the engine holds version {held.pop()} as before"
     else:
         after = f"its processes hold versions {sorted(str(h) for h in held)}: serve nothing before an update succeeds"
@@ -191,7 +197,7 @@ class Group:
             _, fault = _fault(lambda: self.rollout.commit(self._staged))  # type: ignore[arg-type]
             fault = fault or self._derived()
         self._staged = None
-        _check(self.ranks.every(self._state(fault)), "a snapshot did not come")
+        _check(self.ranks.every(self._state(fault)._replace(stale=self.stale)), "a snapshot did not come")
 
     def _commit_together(self, stream: Any) -> None:
         """Commits with hold, agrees and settles. After any failure each process has the weights that it had."""
@@ -214,7 +220,7 @@ class Group:
             self.rollout.settle(True, stream=stream)
         if failed:
             self._states = ()
-            _check(states, "the commit was undone")
+            _check(states, "the commit was undone", self.stale)
 
     def _undo(self, stream: Any) -> None:
         self.rollout.settle(False, stream=stream)

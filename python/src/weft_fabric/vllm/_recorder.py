@@ -81,6 +81,8 @@ class Recording:
         self.limit = limit
         self.sizes: dict[str, int] = {}  # bytes of each tensor of the checkpoint
         self.computed: set[str] = set()  # tensors of which loaders make other bits
+        self.claims: dict[str, list[Copy]] = {}  # what these fill of each parameter
+        self.size = 0  # bytes of all of them
         self.remade: dict[str, set[str]] = {}  # parameters that have such bits, and of which tensors
         self.filled: dict[str, set[str]] = {}  # tensors that were copied into each parameter
         self.copies: list[Copy] = []
@@ -91,6 +93,12 @@ class Recording:
             if tensor.numel() and (name in moves or not tensor.is_meta):
                 self.places.setdefault(tensor.untyped_storage()._cdata, (name, tensor))
 
+    def watch(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Counts other tensors as the model's too."""
+        for name, tensor in tensors:
+            if tensor.numel() and not tensor.is_meta:
+                self.places.setdefault(tensor.untyped_storage()._cdata, (name, tensor))
+
     def parameter(self, tensor: torch.Tensor) -> str | None:
         """The parameter that has the tensor's memory."""
         found = self.places.get(tensor.untyped_storage()._cdata)
@@ -98,8 +106,10 @@ class Recording:
 
     def compute(self, names: Iterable[str], why: TensorError) -> None:
         """Takes down that loaders make other bits of tensors. Raises `why` where these are too large for that."""
-        self.computed |= set(names)
-        if sum(self.sizes.get(name, 0) for name in self.computed) > self.limit:
+        new = set(names) - self.computed
+        self.computed |= new
+        self.size += sum(self.sizes.get(name, 0) for name in new)
+        if self.size > self.limit:
             raise why
 
     def end(self) -> None:
@@ -107,8 +117,11 @@ class Recording:
         for place, names in self.filled.items():
             if names & self.computed:
                 self.remade.setdefault(place, set()).update(names & self.computed)
+        for name in self.computed.difference(*self.remade.values()):
+            raise TensorError(name, "its loader computes with it, and no parameter has what comes of that")
         self.copies = [copy for copy in self.copies if copy.tensor not in self.computed]
         for place, copies in self.landed.items():
+            self.claims[place] = self.claims.get(place, []) + [one for one in copies if one.tensor in self.computed]
             self.landed[place] = [copy for copy in copies if copy.tensor not in self.computed]
 
     def accept(self, target: torch.Tensor, source: StandIn) -> None:
@@ -126,6 +139,8 @@ class Recording:
                 name, f"its loader copies {tuple(elements.shape)} to {tuple(target.shape)} of {place}"
             ) from None
         self.filled.setdefault(place, set()).update(source.names)
+        if target.dtype != elements.dtype or not source.exact or 0 in elements.stride():
+            self.claims.setdefault(place, []).append(geometry(target, name, place))
         if target.dtype != elements.dtype:
             why = TensorError(name, f"the trainer has it as {elements.dtype}, and {place} is {target.dtype}: publish "
                                     f"what the engine holds")  # fmt: skip
@@ -238,6 +253,8 @@ class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-i
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func.namespace in ("c10d", "_c10d_functional") or re.search("all_?(reduce|gather)", func._schema.name):
+            raise TensorError("", f"{func._schema.name} is called, which waits for other processes")
         named = {argument.name: kwargs.get(argument.name) for argument in func._schema.arguments}
         named.update(zip(named, args))
         for argument, value in zip(func._schema.arguments, named.values()):
@@ -280,6 +297,14 @@ def _stand_ins(layout: Iterable[TensorSpec], recording: Recording) -> Iterator[t
         whole = torch.empty(spec.shape, dtype=dtype_of(spec), device="meta")
         recording.sizes[spec.name] = whole.nbytes
         yield spec.name, StandIn.of(spec.name, whole, recording)
+
+
+def check_claims(recording: Recording) -> None:
+    """Two tensors that loaders compute with land in no place together. Raises TensorError."""
+    tensors = dict(recording.places.values())
+    for place, claims in recording.claims.items():
+        if claims:
+            _mask(recording, tensors[place], claims)
 
 
 def _mask(recording: Recording, tensor: torch.Tensor, copies: list[Copy]) -> torch.Tensor:
@@ -402,6 +427,7 @@ def record(
         recording = recorded(model, specs.values(), device, moves, reloads.limit if reloads else 0)
         copies = list(recording.copies)
         if reloads and recording.computed:
+            check_claims(recording)
             copies += reloads.take(recording, specs)
         _check_parameters(model, recording, ignore, computed)
     return list(moved(copies, moves))

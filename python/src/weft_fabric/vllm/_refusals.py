@@ -16,6 +16,8 @@ _PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMeth
 _PLAIN_MOE = frozenset(("TRITON", "BATCHED_TRITON"))
 
 
+# Modules that process weights by themselves, and of which _formats knows what they make.
+_HOOKS = frozenset(("Attention", "MLAAttention"))
 # Methods that hold no weights of a trainer: scales of what attention caches.
 _NO_METHODS = frozenset(("BaseKVCacheMethod",))
 
@@ -76,9 +78,18 @@ def _of_cpu(module: Any) -> str | None:
     return "the CPU build computes with a packed copy of the weight: set WEFT_VLLM_CPU=keep in the engine's environment"
 
 
+def _of_hook(module: Any) -> str | None:
+    """A module that processes weights by itself may make tensors of them that nobody knows."""
+    known = any(base.__name__ in _HOOKS for base in type(module).__mro__)
+    is_method = hasattr(module, "create_weights")  # of a layer, which is asked by that
+    if known or is_method or not hasattr(module, "process_weights_after_loading"):
+        return None
+    return f"{type(module).__name__} makes tensors of weights after the load, which weft does not know"
+
+
 def of_module(module: Any) -> str | None:
     """Why a module cannot be updated in place, or None."""
-    found = [_of_method(method) for method in _methods(module)]
+    found = [_of_hook(module), *(_of_method(method) for method in _methods(module))]
     found.append(_of_cpu(module) if "cpu_linear" in vars(module) else None)
     return next((why for why in found if why), None)
 

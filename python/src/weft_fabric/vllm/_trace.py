@@ -16,8 +16,8 @@ import torch
 
 from ._moves import Digit, digits_of
 
-# How many digits a dtype has: values or codes from 1 on, without NaN; 0 is padding. Every float of 16 bits or more holds
-# the values 1 to 256 exactly.
+# How many digits a dtype has: values or codes from 1 on, without NaN; 0 is padding. Every float of 16 bits or more has
+# the values 1 to 256.
 _BASES = {"float8_e4m3fn": 126, "float8_e4m3fnuz": 126, "float8_e5m2": 123, "float8_e5m2fnuz": 123,
           "float8_e8m0fnu": 254, "uint8": 255, "int8": 127, "bfloat16": 256, "float16": 256, "float32": 256,
           "float64": 256}  # fmt: skip
@@ -163,6 +163,16 @@ def _foreign(value: Any, owned: tuple[str, ...], before: Any) -> str | None:
     return None
 
 
+def _number(one: Any, other: Any, owned: tuple[str, ...]) -> str | None:
+    """The path of a number that is not the same in both."""
+    numbers = (bool, int, float)
+    before = {path: value for path, value in _reached(other, owned, "", set()) if type(value) in numbers}
+    for path, value in _reached(one, owned, "", set()):
+        if type(value) in numbers and path in before and before[path] != value:
+            return path.lstrip(".")
+    return None
+
+
 def like(meta: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A tensor of zeros as a parameter was before its weights came, with its class and its attributes."""
     tensor = torch.empty_strided(meta.size(), meta.stride(), dtype=meta.dtype, device=device).zero_()
@@ -211,19 +221,25 @@ class Trace:
         self.device = next(tensor.device for tensor in layer.parameters())
         self.others: dict[str, str] = {}
 
-    def play(self, filling: Callable[[str, torch.Tensor], torch.Tensor]) -> _Scratch:
-        """The layer after processing, where each parameter of the model format was filling(name, parameter)."""
+    def play(self, filling: Callable[[str, torch.Tensor], torch.Tensor], other: bool = False) -> _Scratch:
+        """The layer after processing, where each parameter of the model format was filling(name, parameter).
+
+        other  whether parameters that processing takes as they are have other values than the engine's
+        """
         scratch = copied(self.layer, self.owned, {})
         kept = {n: p.detach().clone() for n, p in self.kept.items() if p is not None}
-        scratch.__dict__["_parameters"] = dict(kept)
+        for tensor in kept.values() if other else ():
+            if tensor.is_floating_point():
+                tensor.add_(1)
+        scratch.__dict__["_parameters"] = {name: tensor.clone() for name, tensor in kept.items()}
         for name, meta in self.metas.items():
             tensor = like(meta, self.device)
             tensor.data.copy_(filling(name, meta).view(meta.shape))
             scratch._parameters[name] = tensor
         self.process(scratch)
         for name in kept:
-            live, after = self.kept[name], scratch._parameters.get(name)
-            if live is None or after is None or not _is_same(after.detach(), live.detach()):
+            after = scratch._parameters.get(name)
+            if after is None or not _is_same(after.detach(), kept[name]):
                 raise Untold(f"{name} is another after processing, though nothing tells what it was before")
         return _Scratch(scratch, dict(tensors(scratch, self.owned, "", set())))
 
@@ -235,8 +251,8 @@ class Trace:
             for name in self.metas:
                 self.note(index, name, at, self.values(after.layer, name))
         moved = {name: index[name] for name in self.metas if name not in self.others}
-        noise, others = self.noise(1), self.noise(2)
-        first, second = self.play(lambda name, _: noise[name]), self.play(lambda name, _: others[name])
+        noise, others = self.noise(1), self.noise(0)
+        first, second = self.play(lambda name, _: noise[name]), self.play(lambda name, _: others[name], True)
         self.judge(moved, first, noise, "is moved to other places with other weights")
         bits = self.any_bits()
         self.judge(moved, self.play(lambda name, _: bits[name]), bits, "is another where its bits are no digits")
@@ -244,7 +260,12 @@ class Trace:
         hidden = _foreign(first.layer, self.owned, self.layer)
         if hidden:
             raise Untold(f"{hidden} was made at load, and may hold weights")
-        return Traced({name: found for name, found in digits.items() if found}, self.others, self.made(first, second))
+        number = _number(first.layer, second.layer, self.owned)
+        if number:
+            raise Untold(f"{number} is a number that was computed from weights")
+        made = self.made(first, second)
+        made += [f".{n}" for n in self.others if f".{n}" not in made and self.layer._parameters.get(n) is not None]
+        return Traced({name: found for name, found in digits.items() if found}, self.others, made)
 
     def passes(self, meta: torch.Tensor) -> int:
         return next(n for n in range(1, 10) if base_of(meta.dtype) ** n >= meta.numel())
@@ -263,12 +284,13 @@ class Trace:
             self.others.setdefault(name, f"{name} has padding, or elements that were computed")
         index[name] = index.get(name, 0) + digits * base_of(meta.dtype) ** at
 
-    def noise(self, seed: int) -> dict[str, torch.Tensor]:
-        """Other digits for all parameters."""
-        generator = torch.Generator().manual_seed(seed)
+    def noise(self, half: int) -> dict[str, torch.Tensor]:
+        """Other digits for all parameters: of the lower or upper half, so that the largest and the least differ too."""
+        generator = torch.Generator().manual_seed(half)
         made = {}
         for name, meta in self.metas.items():
-            digits = torch.randint(0, base_of(meta.dtype), (meta.numel(),), generator=generator)
+            middle = base_of(meta.dtype) // 2
+            digits = half * middle + torch.randint(0, middle, (meta.numel(),), generator=generator)
             made[name] = _written(digits, meta.dtype).to(self.device)
         return made
 
@@ -322,7 +344,7 @@ class Trace:
             before = other.made.get(path)
             if before is not None and _is_same(before.detach(), tensor.detach()):
                 continue
-            if tensor.untyped_storage()._cdata not in own:
+            if tensor.untyped_storage()._cdata not in own and path.lstrip(".") not in self.kept:
                 found.append(path)
         return found
 
