@@ -29,11 +29,11 @@ chmod +x "$work/lists" "$work/refuses" "$work/tries"
 known() # known COMPILER OPTION DEFAULT LIST ARGUMENTS...: output goes to $work/said
 {
     cat >"$work/ask.cmake" <<END
-include($root/cmake/gpu_targets.cmake)
+include("$root/cmake/gpu_targets.cmake")
 set(WANTED $2)
 set(TARGETS "$4")
 foreach(again 1 2)
-    weft_gpu_targets(TARGETS WANTED "$3" $work/$1 ${@:5} TRY -c)
+    weft_gpu_targets(TARGETS WANTED "$3" "$work/$1" ${@:5} TRY -c)
 endforeach()
 message("known:\${TARGETS_KNOWN}")
 END
