@@ -15,6 +15,8 @@ import weft_fabric as weft
 import weft_fabric.vllm
 from support import BOUND, quiet
 from weft_fabric.vllm import _follow, _group, _refusals
+from weft_fabric.vllm._core import Core, Init
+from weft_fabric.vllm._group import Alone
 
 
 def weights(seed=0):
@@ -311,6 +313,13 @@ class Following(unittest.TestCase):
                     self.assertEqual(woken, held if level == 1 else "")
                     self.assertIn(":1:", follower.update(1, BOUND))
                     self.assertTrue(self.same(llm, trained))
+
+
+class Names(unittest.TestCase):
+    def test_data_parallel_engines_count_through(self):
+        for first, name in ((0, "w0"), (6, "w6")):
+            core = Core(Alone(), "cpu", list, list, first=first)
+            self.assertEqual(core._site(Init(support.SITE.format(provider="loop"), "w{rank}"))[1], name)
 
 
 class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):

@@ -92,6 +92,15 @@ class Scenes(unittest.TestCase):
             with self.subTest(model):
                 self.check_versions(model, 2)
 
+    def test_data_parallel_engines_take_versions(self):
+        """Each engine has all weights, and a name of its own."""
+        got = self.play("parallel", MODEL="dense", TP="2")
+        for version, held in enumerate(got["held"]):
+            self.assertRegex(held, rf"^[0-9a-f]+:{version}:[0-9a-f]+")
+        self.assertEqual(got["of"], got["held"][-1])
+        self.assertEqual(got["sums"], got["dense"])
+        self.assertEqual(len(got["sums"]), 2)
+
     def test_new_requests_do_not_reuse_old_keys(self):
         got = self.play("caches")
         for caches in ("reset", "salt", "keep"):

@@ -480,6 +480,51 @@ async def _running(folder):
     }
 
 
+def scene_parallel(folder):
+    """Two data-parallel engines, each with all weights, take versions."""
+    import asyncio
+
+    return asyncio.run(_parallel(folder))
+
+
+async def _parallel(folder):
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    import weft_fabric as weft
+    import weft_fabric.vllm
+
+    model = os.environ["MODEL"]
+    weights = weights_of(config_of(model))
+    both = {**OPTIONS, "data_parallel_size": 2}
+
+    def engine(version, **options):
+        path = save(config_of(model), weights, f"{folder}/{version}")
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(model=path, **both, **options))
+
+    def sums(llm):
+        return llm.engine_core.call_utility_all_async("collective_rpc", "compute_weight_checksums")
+
+    llm = engine("first", weight_transfer_config={"backend": "weft"})
+    with trainer_of(weights, "tcp") as trainer:
+        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
+        follower = await weft.vllm.follow_async(
+            llm, SITE.format(provider="tcp"), "w{rank}", caches="reset", overrides=overrides
+        )
+        held = [await follower.update(0)]
+        for version in range(1, 4):
+            step(weights, version)
+            trainer.publish(version)
+            held.append(await follower.update(version))
+        result = {"held": held, "sums": await sums(llm), "of": await llm.engine_core.get_weight_version_async()}
+        await follower.close()
+    llm.shutdown()
+    other = engine("last")
+    result["dense"] = await sums(other)
+    other.shutdown()
+    return result
+
+
 def scene_refusals(folder):
     """What the real engine refuses by name."""
     import weft_fabric as weft

@@ -84,7 +84,9 @@ class Core:
         record: Record,
         places: Callable[[], Any],
         derive: Callable[[], None] = lambda: None,
+        first: int = 0,
     ) -> None:
+        """first  number of the engine's first process, of all data-parallel engines of one server"""
         self.ranks = ranks
         self.device = device
         self.rollout: Rollout | None = None
@@ -92,6 +94,7 @@ class Core:
         self._record = record
         self._places = places
         self._derive = derive
+        self._first = first
         self._at: Any = None
         self._layout: Layout | None = None
         self._group: Group | None = None
@@ -128,7 +131,7 @@ class Core:
             raise error
 
     def _site(self, init: Init) -> tuple[Site, str]:
-        return Site(init.site, init.overrides), init.peer.replace("{rank}", str(self.ranks.rank))
+        return Site(init.site, init.overrides), init.peer.replace("{rank}", str(self._first + self.ranks.rank))
 
     def _place(self, init: Init) -> None:
         site, peer = self._site(init)

@@ -46,6 +46,13 @@ def _ranks() -> Ranks:
     return world if world.size > 1 else Alone()
 
 
+def _first(config: Any) -> int:
+    """The number of the engine's first process. Data-parallel engines that exchange no experts have a world each."""
+    parallel = config.parallel_config
+    alone = parallel.data_parallel_size == 1
+    return int(parallel.data_parallel_index) * int(parallel.world_size) if alone else 0
+
+
 class Engine(WeightTransferEngine):  # type: ignore[misc]
     """Takes versions of a trainer of weft into the model's own memory, between two steps of the engine.
 
@@ -63,7 +70,7 @@ class Engine(WeightTransferEngine):  # type: ignore[misc]
         self._reloads = Reloads(model, device, self._formats.moves)
         steps = [self._reloads.step, *(step.step for step in self._formats.steps.values())]
         self._derived = Derived(steps, lambda: as_at_load(vllm_config))
-        self.core = Core(_ranks(), str(device), self._record, self._places, self._derived.run)
+        self.core = Core(_ranks(), str(device), self._record, self._places, self._derived.run, _first(vllm_config))
 
     def _record(self, layout: Sequence[TensorSpec]) -> list[Copy]:
         refuse(self.model, self.vllm_config, self._formats.layers)
