@@ -373,7 +373,7 @@ def scene_versions(folder):
                 result["held"][version] = follower.update(version)
                 result["call_ms"][version] = 1000 * (time.perf_counter() - begin)
                 result["pause_ms"][version] = follower.pause_ms()
-                result["derive_ms"][version] = max(llm.collective_rpc(derive_ms))
+                result["derive_ms"][version] = max(llm.collective_rpc(derive_ms)) if size == 1 else 0
                 result["said"][version] = ask(llm)
             answer = follower.generate([{"prompt_token_ids": [1, 2]}], sampling(4), use_tqdm=False)[0]
             result["answer"] = [
