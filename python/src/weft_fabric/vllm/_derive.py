@@ -18,10 +18,9 @@ from ..errors import TensorError
 from ._boxes import Copy
 from ._moves import Move, moved
 from ._recorder import Recording, dtype_of, geometry, in_model_format, in_place_of
-from ._trace import copied, in_memory, like, reached
+from ._trace import copied, in_memory, is_same, like, reached
 
 LIMIT = 256 << 20  # bytes of weft's own copies in one process
-_INTS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Remade(NamedTuple):
@@ -32,9 +31,7 @@ class Remade(NamedTuple):
     value: torch.Tensor
 
     def is_same(self) -> bool:
-        bits = _INTS[self.live.element_size()]
-        value = self.value.to(self.live.device).contiguous().view(bits)
-        return torch.equal(value, self.live.contiguous().view(bits))
+        return is_same(self.value.to(self.live.device), self.live)
 
 
 Step = Callable[[], Iterable[Remade]]

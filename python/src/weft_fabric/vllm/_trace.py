@@ -71,7 +71,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(_INTS[tensor.element_size()])
 
 
-def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and torch.equal(_bits(one), _bits(other))
 
 
@@ -239,7 +239,7 @@ class Trace:
         self.process(scratch)
         for name in kept:
             after = scratch._parameters.get(name)
-            if after is None or not _is_same(after.detach(), kept[name]):
+            if after is None or not is_same(after.detach(), kept[name]):
                 raise Untold(f"{name} is another after processing, though nothing tells what it was before")
         return _Scratch(scratch, dict(tensors(scratch, self.owned, "", set())))
 
@@ -342,14 +342,14 @@ class Trace:
         found = []
         for path, tensor in one.made.items():
             before = other.made.get(path)
-            if before is not None and _is_same(before.detach(), tensor.detach()):
+            if before is not None and is_same(before.detach(), tensor.detach()):
                 continue
             if tensor.untyped_storage()._cdata not in own and path.lstrip(".") not in self.kept:
                 found.append(path)
         return found
 
     def digits(self, name: str, index: torch.Tensor) -> tuple[Digit, ...]:
-        """The digits of one parameter; the experts are the outermost. None: they are computed."""
+        """The digits of one parameter; the experts are the outermost. (): its elements are computed."""
         meta, live = self.metas[name], self.layer._parameters[name]
         assert live is not None
         each = {one.shape[0] for one in self.metas.values() if one.dim() > 2}
