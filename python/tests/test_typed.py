@@ -11,7 +11,7 @@ import support
 import weft_fabric as weft
 from weft_fabric._rollout import RolloutOptions
 from weft_fabric._trainer import TrainerOptions
-from weft_fabric.vllm._core import Init, InitOptions
+from weft_fabric.engine._core import Init, InitOptions
 
 PROGRAM = """
 from typing import Any

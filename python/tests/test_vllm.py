@@ -14,9 +14,10 @@ import vllm_standin
 import weft_fabric as weft
 import weft_fabric.vllm
 from support import BOUND, quiet
-from weft_fabric.vllm import _follow, _group, _refusals
-from weft_fabric.vllm._core import Core, Init
-from weft_fabric.vllm._group import Alone
+from weft_fabric.engine import _group
+from weft_fabric.vllm import _follow, _refusals
+from weft_fabric.engine._core import Core, Init
+from weft_fabric.engine._group import Alone
 
 
 def weights(seed=0):

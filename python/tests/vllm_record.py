@@ -28,7 +28,7 @@ def _recorded(rank, size, path, experts, shapes, port, queue):
     from vllm.utils.torch_utils import set_default_torch_dtype
 
     import weft_fabric as weft
-    from weft_fabric.vllm._recorder import record
+    from weft_fabric.engine._recorder import record
 
     os.environ["VLLM_DIST_IDENT"] = str(port)
     config = EngineArgs(

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from weft_fabric.vllm._boxes import Copy
-from weft_fabric.vllm._core import Core, Init, Update
+from weft_fabric.engine._boxes import Copy
+from weft_fabric.engine._core import Core, Init, Update
 from weft_fabric.vllm._worker import attach
 
 SHAPES = {"q": (8, 6), "k": (4, 6), "v": (4, 6), "o": (6, 8), "norm": (6,)}

@@ -21,15 +21,15 @@ from .. import _wait
 from .._layout import TensorSpec
 from .._library import failure, lib
 from ..errors import CallError, Error
-from ..vllm._boxes import Copy
-from ..vllm._core import Core, Init, Update
-from ..vllm._group import Alone, Ranks, label
-from ..vllm._recorder import record
+from ..engine._boxes import Copy
+from ..engine._core import Core, Init, Update
+from ..engine._group import Alone, Ranks, label
+from ..engine._recorder import record
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..vllm._core import InitOptions
+    from ..engine._core import InitOptions
 
 LOADER = "weft_fabric.adapters.sglang.load"
 _TARGET = "sglang.srt.model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_tensor"

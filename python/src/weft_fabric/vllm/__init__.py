@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 
-from ._core import Init, Update
+from ..engine._core import Init, Update
 from ._follow import Answer, AsyncFollower, Follower, follow, follow_async
-from ._group import label
+from ..engine._group import label
 
 __all__ = ["Answer", "AsyncFollower", "Follower", "Init", "Update", "follow", "follow_async", "label", "register"]
 

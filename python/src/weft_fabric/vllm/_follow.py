@@ -11,12 +11,12 @@ from .._library import failure, lib
 from .._records import Version
 from .._site import Site
 from ..errors import CallError
-from ._group import label
+from ..engine._group import label
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core import InitOptions
+    from ..engine._core import InitOptions
 
 CACHES = ("reset", "keep", "salt")
 _POLL_S = 0.02

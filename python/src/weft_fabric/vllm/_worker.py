@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ._core import Core
+from ..engine._core import Core
 
 
 def _core_of(worker: Any) -> Core | None:

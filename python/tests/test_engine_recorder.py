@@ -13,8 +13,8 @@ except ImportError:
     support.skip("torch is missing (tools/run-tests installs it)")
 
 import weft_fabric as weft  # noqa: E402
-from weft_fabric.vllm import _placement  # noqa: E402
-from weft_fabric.vllm._recorder import StandIn, record  # noqa: E402
+from weft_fabric.engine import _placement  # noqa: E402
+from weft_fabric.engine._recorder import StandIn, record  # noqa: E402
 
 SHAPES = {
     "embed": (10, 6),

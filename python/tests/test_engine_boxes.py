@@ -9,8 +9,8 @@ import numpy as np
 
 import support
 import weft_fabric as weft
-from weft_fabric.vllm import _boxes, _moves, _placement
-from weft_fabric.vllm._boxes import Copy
+from weft_fabric.engine import _boxes, _moves, _placement
+from weft_fabric.engine._boxes import Copy
 
 TABLES = Path(__file__).with_name("vllm_tables.json")
 

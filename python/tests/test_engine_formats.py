@@ -1,5 +1,6 @@
 """Layers that hold weights in another format than loaders fill: moved, computed again, or refused."""
 
+import contextlib
 import sys
 import types
 import unittest
@@ -13,14 +14,22 @@ except ImportError:
     support.skip("torch is missing (tools/run-tests installs it)")
 
 import weft_fabric as weft  # noqa: E402
-from weft_fabric.vllm import _derive, _formats  # noqa: E402
-from weft_fabric.vllm._moves import Move  # noqa: E402
-from weft_fabric.vllm._recorder import Recording, guarded, record  # noqa: E402
-from weft_fabric.vllm._trace import Trace, Untold  # noqa: E402
+from weft_fabric.engine import _derive, _formats  # noqa: E402
+from weft_fabric.engine._framework import Framework  # noqa: E402
+from weft_fabric.engine._moves import Move  # noqa: E402
+from weft_fabric.engine._recorder import Recording, guarded, record  # noqa: E402
+from weft_fabric.engine._trace import Trace, Untold  # noqa: E402
+from weft_fabric.vllm import _framework  # noqa: E402
 
 
 def layout_of(shapes, dtype="F32"):
     return weft.Layout.of((name, dtype, shape) for name, shape in shapes.items())
+
+
+def framework(process=None, **more):
+    """A framework whose layers are all processed by a function."""
+    kind = type("Packer", (), {"process_weights_after_loading": lambda _, layer: process(layer)})
+    return Framework((__name__,), packer=lambda layer: kind(), **more)
 
 
 def packed(weight):
@@ -139,17 +148,21 @@ class Packings(unittest.TestCase):
             self.assertEqual(found.moves, {})
             self.assertRegex(found.layers["layer"], text)
 
-    def remembered(self, model, version="0.32.0"):
-        """vLLM's memory of the model, as its reload package keeps it, and an engine of `version`."""
+    @contextlib.contextmanager
+    def remembered(self, model, version="0.32.0", **more):
+        """vLLM's memory of the model, as its reload package keeps it: the framework of an engine of `version`."""
         meta = types.SimpleNamespace(SKIP_TENSORS={"bias"}, to_meta_tensor=lambda tensor: tensor)
         layerwise = types.SimpleNamespace(
             LAYERWISE_INFO={model.layer: types.SimpleNamespace(restore_metadata=({"w": model.meta}, {}))}
         )
         sanitize = types.SimpleNamespace(restore_layer_refs=lambda tensor, layer: tensor)
-        package = _formats._MEMORIES["0.32"]
+        package = _framework._MEMORIES["0.32"]
         parts = {"layerwise": layerwise, "meta": meta, "sanitize": sanitize}
         modules = {f"{package}.{name}": part for name, part in parts.items()}
-        return mock.patch.dict(sys.modules, {"vllm": types.SimpleNamespace(__version__=version), **modules})
+        config = types.SimpleNamespace(load_config=types.SimpleNamespace(load_format="auto"),
+                                       model_config=types.SimpleNamespace(dtype=torch.bfloat16))  # fmt: skip
+        with mock.patch.dict(sys.modules, {"vllm": types.SimpleNamespace(__version__=version), **modules}):
+            yield _framework.framework(model, config)._replace(owned=(__name__,), **more)
 
     def test_what_vllm_remembers(self):
         """By a version that weft knows, no name is needed to see what was computed. By another, names alone tell."""
@@ -161,15 +174,14 @@ class Packings(unittest.TestCase):
             ("0.32.1+cpu", ["W_UV", "_cpu_unpacked_conv_weight", "made"]),
             ("0.33.0", ["W_UV", "_cpu_unpacked_conv_weight"]),
         ):
-            with self.remembered(model, version):
-                found = [name for name, _ in _formats.computed(model)]
+            with self.remembered(model, version) as of:
+                found = [name for name, _ in _formats.computed(model, of)]
                 self.assertEqual(found, [f"layer.{name}" for name in names])
-                self.assertEqual(list(_formats._reshaped(model)), [])
+                self.assertEqual(list(_formats._reshaped(model, of)), [])
         model.layer.w.data = torch.empty(0)
-        with self.remembered(model):
-            self.assertEqual(
-                list(_formats._reshaped(model)), [("layer", "its w is (0,) in the engine, and loaders fill (3, 8, 6)")]
-            )
+        with self.remembered(model) as of:
+            why = "its w is (0,) in the engine, and loaders fill (3, 8, 6)"
+            self.assertEqual(list(_formats._reshaped(model, of)), [("layer", why)])
 
     def test_biases_of_an_odd_number_of_experts(self):
         model = Packed()
@@ -186,17 +198,17 @@ class Packings(unittest.TestCase):
         model.attention.impl.sinks = model.attention.impl.inner.sinks = model.attention.sinks.data
         model.gate = torch.nn.Module()
         model.gate.register_buffer("_bf16x3_weight", torch.ones(4))
-        with self.remembered(Packed()), mock.patch.object(_formats, "_OWNED", (__name__,)):
-            found = dict(_formats.computed(model))
+        with self.remembered(Packed()) as of:
+            found = dict(_formats.computed(model, of))
         names = ["attention.impl.inner.sinks", "attention.impl.sinks", "gate._bf16x3_weight"]
         self.assertEqual(sorted(found), names)
 
     def test_layers_that_are_packed_alike_are_tried_once(self):
         model, known, found = Packed(), {}, _formats.Formats({}, {})
         model.other = model.layer
-        with self.remembered(model), mock.patch.object(_formats, "_traced", side_effect=Untold("why")) as traced:
+        with mock.patch.object(_formats, "_traced", side_effect=Untold("why")) as traced, self.remembered(model) as of:
             for path in ("layer", "other"):
-                _formats._trace(path, model.layer, Recording(model, self.cpu), known, found)
+                _formats._trace(path, model.layer, Recording(model, self.cpu), known, found, of)
         self.assertEqual(traced.call_count, 1)
         self.assertEqual([*found.layers], ["layer", "other"])
         self.assertIn("nobody can say how: why: choose another backend", found.layers["other"])
@@ -212,7 +224,7 @@ class Packings(unittest.TestCase):
 
         for version, pack, why in (
             ("0.32.0", lambda layer, w: packed(w), None),
-            ("0.33.0", lambda layer, w: packed(w), "no memory of it that weft knows"),
+            ("0.33.0", lambda layer, w: packed(w), "nobody that weft knows remembers"),
             ("0.32.0", lambda layer, w: hidden(layer) or w, "hidden, a object, was made at load, and may hold weights"),
             ("0.32.0", fails, "expert_map"),
             ("0.32.0", lambda layer, w: model.layer.w.data.mul_(2), "does 'mul_' with this parameter"),
@@ -225,9 +237,8 @@ class Packings(unittest.TestCase):
                 model.layer.method.__class__ = kind
                 model.layer.method.unquantized_backend = types.SimpleNamespace(name="CPU")
                 found, recording = _formats.Formats({}, {}), Recording(model, self.cpu)
-                with self.remembered(model), mock.patch.object(_formats, "_OWNED", (__name__,)):
-                    with mock.patch.object(sys.modules["vllm"], "__version__", version):
-                        _formats._trace("layer", model.layer, recording, {}, found)
+                with self.remembered(model, version) as of:
+                    _formats._trace("layer", model.layer, recording, {}, found, of)
                 self.assertEqual(list(found.moves), ["layer.w"] if why is None else [])
                 self.assertIn(str(why), str(found.layers["layer"]))
 
@@ -432,10 +443,7 @@ class Derivations(unittest.TestCase):
         """What weft learns of a model that was loaded with weights."""
         found = _formats.Formats({}, {}, {})
         traced = Trace(model.layer, model.metas, [], (__name__,), model.process).trace()
-        rest = mock.patch.object(_formats, "_rest", lambda layer, metas: [])
-        with rest, mock.patch.object(_formats, "_OWNED", (__name__,)):
-            with mock.patch.object(_formats, "_process", model.process):
-                _formats._add("layer", model.layer, model.metas, traced, found)
+        _formats._add("layer", model.layer, model.metas, traced, found, framework(model.process))
         held = lambda moves: _formats._of_checkpoint(lambda: iter(weights.items()), model, self.cpu, moves)  # noqa: E731
         return _formats._judge(found, held)
 
@@ -501,12 +509,8 @@ class Derivations(unittest.TestCase):
         found = self.learn(model, self.weights(1))
         with mock.patch.object(_derive.Reloads, "limit", 19), self.assertRaisesRegex(weft.TensorError, "gate|log"):
             self.bound(model, found)
-        with mock.patch.object(_formats, "_FEW", 15), mock.patch.object(_formats, "_process", model.process):
-            with (
-                mock.patch.object(_formats, "_rest", lambda layer, metas: []),
-                self.assertRaisesRegex(Untold, "^scale"),
-            ):
-                _formats._traced(model.layer, model.metas)
+        with mock.patch.object(_formats, "_FEW", 15), self.assertRaisesRegex(Untold, "^scale"):
+            _formats._traced(model.layer, model.metas, framework(model.process))
 
     def test_a_step_that_fails_leaves_what_was(self):
         first = self.weights(1)
@@ -557,9 +561,7 @@ class Derivations(unittest.TestCase):
         late.process_weights_after_loading(torch.float32)
         model.late = late
         found = _formats.Formats({}, {}, {})
-        own = (__name__,)
-        with mock.patch.object(_formats, "_OWNED", own), mock.patch.object(_formats, "_memory", lambda: None):
-            _formats._attention(model, torch.float32, found)
+        _formats._attention(model, found, framework(computed=frozenset(("W_UV",)), dtype=torch.float32))
         return model, found
 
     def test_attention_computes_again(self):
@@ -620,10 +622,11 @@ class Derivations(unittest.TestCase):
         model = self.loaded(self.weights(1))
         found = _formats.Formats({}, {}, {})
         traced = Trace(model.layer, model.metas, [], (__name__,), model.process).trace()
-        with mock.patch.object(_formats, "LIMIT", 31), mock.patch.object(_formats, "_rest", lambda layer, metas: []):
-            _formats._add("one", model.layer, model.metas, traced, found)
+        of = framework(model.process)
+        with mock.patch.object(_formats, "LIMIT", 31):
+            _formats._add("one", model.layer, model.metas, traced, found, of)
             with self.assertRaisesRegex(Untold, "with it weft would keep"):
-                _formats._add("two", model.layer, model.metas, traced, found)
+                _formats._add("two", model.layer, model.metas, traced, found, of)
 
     def test_processing_that_others_would_wait_in(self):
         model = self.loaded(self.weights(1))
@@ -643,18 +646,14 @@ class Derivations(unittest.TestCase):
 
             model.layer.method.__class__ = type("Other", (Method,), {"pack": lambda _, *a, pack=pack: pack(*a)})
             recording = Recording(model, self.cpu)
-            with (
-                mock.patch.object(_formats, "_OWNED", (__name__,)),
-                mock.patch.object(_formats, "_process", model.process),
-            ):
-                with mock.patch.object(_formats, "_rest", lambda layer, metas: ["bias"]):
-                    found = _formats._tried(model.layer, {"w": model.meta}, recording)
+            of = framework(model.process, left_out=frozenset(("bias",)))
+            found = _formats._tried(model.layer, {"w": model.meta}, recording, of)
             self.assertFalse(bool(model.layer.big.any()))
             self.assertEqual(isinstance(found, Exception), text is not None, found)
             self.assertRegex(str(found), text or ".big")
         method = types.SimpleNamespace(process_weights_after_loading=lambda layer: None)
-        with mock.patch.object(_formats, "packer", lambda layer: method):
-            found = _formats._tried(model.layer, {"w": model.meta}, Recording(model, self.cpu))
+        of = Framework(packer=lambda layer: method)
+        found = _formats._tried(model.layer, {"w": model.meta}, Recording(model, self.cpu), of)
         self.assertIn("was replaced by a function", str(found))
 
     def test_attention_that_computes_nothing_again_is_not_taken(self):

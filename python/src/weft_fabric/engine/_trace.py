@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 import torch
 
+from ._framework import Metas
 from ._moves import Digit, digits_of
 
 # How many digits a dtype has: values or codes from 1 on, without NaN; 0 is padding. Every float of 16 bits or more has
@@ -29,8 +30,6 @@ _FIRST = frozenset(("moe_kernel", "moe_quant_config"))
 _SIMPLE = (bool, int, float, str, bytes, type(None), type, set, frozenset, enum.Enum, torch.Tensor, torch.dtype,
            torch.device, torch.Size, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)  # fmt: skip
 _DONE = "_already_called_process_weights_after_loading"
-
-Metas = Mapping[str, torch.Tensor]
 
 
 class Untold(Exception):
