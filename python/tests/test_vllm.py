@@ -6,6 +6,7 @@ import threading
 import time
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 
@@ -15,9 +16,9 @@ import weft_fabric as weft
 import weft_fabric.vllm
 from support import BOUND, quiet
 from weft_fabric.engine import _group
-from weft_fabric.vllm import _follow, _refusals
 from weft_fabric.engine._core import Core, Init
 from weft_fabric.engine._group import Alone
+from weft_fabric.vllm import _follow, _refusals, _worker
 
 
 def weights(seed=0):
@@ -136,6 +137,29 @@ class Following(unittest.TestCase):
             trainer.publish(2)
             self.assertIn(":2:", follower.update(2, BOUND))
             self.assertTrue(self.same(llm, trained))
+
+    def test_a_finish_that_anybody_calls_sets_the_label(self):
+        """As a client of HTTP does, who has no follower; the engines of other backends are left alone."""
+        for data_parallel in (1, 2):
+            with fleet(2) as (trained, trainer, llm, follower):
+                llm.core.vllm_config.parallel_config.data_parallel_size = data_parallel
+                first, rollout = follower.update(0, BOUND), llm.workers[1].weight_transfer_engine.core.rollout
+                for version, commit in ((1, rollout.commit), (2, mock.Mock(side_effect=RuntimeError("planted")))):
+                    step(trained, version)
+                    trainer.publish(version)
+                    llm.start_weight_update()
+                    llm.update_weights({"update_info": {"version": version, "timeout": BOUND}})
+                    with mock.patch.object(rollout, "commit", commit), contextlib.suppress(weft.VersionError):
+                        llm.finish_weight_update()
+                    held = _worker.label_of(llm.collective_rpc("weft_held"))
+                    self.assertIn(":1:", held)
+                    self.assertEqual(llm.weight_version, held)
+                self.assertNotEqual(held, first)
+                llm.core.vllm_config.weight_transfer_config.backend = "nccl"
+                llm.start_weight_update()
+                llm.update_weights({"update_info": {"version": 2, "timeout": BOUND}})
+                llm.finish_weight_update()
+                self.assertEqual(llm.weight_version, held)
 
     def derive(self, llm):
         """Has each worker compute the sum of its `o` after each commit, as an engine computes from its weights."""

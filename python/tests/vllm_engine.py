@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import support
 
@@ -516,6 +517,12 @@ async def _parallel(folder):
             step(weights, version)
             trainer.publish(version)
             held.append(await follower.update(version))
+        step(weights, 4)
+        trainer.publish(4)
+        await llm.start_weight_update()
+        await llm.update_weights(SimpleNamespace(update_info={"version": 4}))
+        await llm.finish_weight_update()  # as a client of HTTP does
+        held.append(weft.vllm.label([weft.Version(*one) for one in await llm.collective_rpc("weft_held")]))
         result = {"held": held, "sums": await sums(llm), "of": await llm.engine_core.get_weight_version_async()}
         await follower.close()
     llm.shutdown()

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft_fabric.engine._boxes import Copy
 from weft_fabric.engine._core import Core, Init, Update
-from weft_fabric.vllm._worker import attach
+from weft_fabric.vllm._worker import attach, attach_core
 
 SHAPES = {"q": (8, 6), "k": (4, 6), "v": (4, 6), "o": (6, 8), "norm": (6,)}
 CUTS = {"cut.rows.tensors": "q, k, v", "cut.rows.rows": 2, "cut.o.tensors": "o", "cut.o.columns": 2,
@@ -157,25 +157,21 @@ class Worker:
 attach(Worker)
 
 
-class LLM:
-    """vllm.LLM as far as weft.vllm.follow needs that. An answer is computed from the keys of the prompt, which are
-    cached by prefix and salt, and from the weights of now."""
+class EngineCore:
+    """vllm.v1.engine.core.EngineCore: it calls all workers, and knows the label that answers bear."""
 
-    def __init__(self, size=1):
-        self.ranks = ThreadRanks(size)
-        self.workers = [Worker(Model(rank, size), self.ranks.of(rank)) for rank in range(size)]
-        self.cached, self.encoded = {}, 0
+    def __init__(self, workers, data_parallel_size=1):
+        self.workers = workers
+        self.vllm_config = SimpleNamespace(
+            weight_transfer_config=SimpleNamespace(backend="weft"),
+            parallel_config=SimpleNamespace(data_parallel_size=data_parallel_size),
+        )
         self.weight_version = "default"
-        self.llm_engine = SimpleNamespace(reset_prefix_cache=self._reset, reset_encoder_cache=self._reset_encoder)
 
-    def _reset(self, reset_running_requests=False, reset_connector=False):
-        self.cached.clear()
-        return True
+    def set_weight_version(self, version):
+        self.weight_version = version
 
-    def _reset_encoder(self):
-        self.encoded += 1
-
-    def collective_rpc(self, method, args=(), kwargs=None):
+    def collective_rpc(self, method, timeout=None, args=(), kwargs=None):
         results = [None] * len(self.workers)
 
         def call(rank):
@@ -194,6 +190,35 @@ class LLM:
                 raise result
         return results
 
+
+attach_core(EngineCore)
+
+
+class LLM:
+    """vllm.LLM as far as weft.vllm.follow needs that. An answer is computed from the keys of the prompt, which are
+    cached by prefix and salt, and from the weights of now."""
+
+    def __init__(self, size=1):
+        self.ranks = ThreadRanks(size)
+        self.workers = [Worker(Model(rank, size), self.ranks.of(rank)) for rank in range(size)]
+        self.cached, self.encoded = {}, 0
+        self.core = EngineCore(self.workers)
+        self.llm_engine = SimpleNamespace(reset_prefix_cache=self._reset, reset_encoder_cache=self._reset_encoder)
+
+    def _reset(self, reset_running_requests=False, reset_connector=False):
+        self.cached.clear()
+        return True
+
+    def _reset_encoder(self):
+        self.encoded += 1
+
+    def collective_rpc(self, method, args=(), kwargs=None):
+        return self.core.collective_rpc(method, None, args, kwargs)
+
+    @property
+    def weight_version(self):
+        return self.core.weight_version
+
     def init_weight_transfer_engine(self, request):
         self.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": request["init_info"]})
 
@@ -210,7 +235,7 @@ class LLM:
         self.collective_rpc("finish_weight_update")
 
     def update_weight_version(self, version):
-        self.weight_version = version
+        self.core.set_weight_version(version)
 
     def sleep(self, level=1):
         self.cached.clear()
@@ -274,7 +299,7 @@ class AsyncLLM:
         await self.collective_rpc("finish_weight_update")
 
     async def update_weight_version(self, version):
-        self.llm.weight_version = version
+        self.llm.update_weight_version(version)
 
     async def reset_prefix_cache(self, reset_running_requests=False, reset_connector=False):
         return self.llm._reset(reset_running_requests)

@@ -20,12 +20,17 @@ __all__ = ["Answer", "AsyncFollower", "Follower", "Init", "Update", "follow", "f
 
 
 def register() -> None:
-    """Makes the engine known to vLLM as the backend "weft". vLLM calls this in each of its processes, by the
-    entry point vllm.general_plugins."""
+    """Makes the engine known to vLLM as the backend "weft", and has its cores label what that brings. vLLM calls this
+    in each of its processes, by the entry point vllm.general_plugins."""
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
     if "weft" not in WeightTransferEngineFactory._registry:
         WeightTransferEngineFactory.register_engine("weft", "weft_fabric.vllm._engine", "Engine")
+    from vllm.v1.engine.core import EngineCore
+
+    from ._worker import attach_core
+
+    attach_core(EngineCore)
     kept = os.environ.get("WEFT_VLLM_CPU", "")
     if kept not in ("", "keep"):
         raise ValueError(f"WEFT_VLLM_CPU={kept}: the value is keep, or none")

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, AsyncIterator, Coroutine, NamedTuple, Sequence
 
 from .._library import failure, lib
-from .._records import Version
 from .._site import Site
 from ..errors import CallError
-from ..engine._group import label
+from ._worker import label_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,10 +42,6 @@ def _init(site: Any, peer: str, options: Any) -> dict[str, Any]:
     if isinstance(site, Site):
         raise TypeError("site: give the path or the text of the site, because each process of the engine loads it")
     return {"init_info": {"site": str(site), "peer": peer, **options}}
-
-
-def _label(held: Sequence[Any]) -> str:
-    return label([None if one is None else Version(*one) for one in held])
 
 
 def salted(prompt: Any, salt: str) -> Any:
@@ -84,7 +79,7 @@ class Follower:
         self._learn()
 
     def _learn(self) -> None:
-        self.version = _label(self.llm.collective_rpc("weft_held"))
+        self.version = label_of(self.llm.collective_rpc("weft_held"))
         self.llm.update_weight_version(self.version)
 
     def update(self, version: int | None = None, timeout: float = 60.0) -> str:
@@ -158,7 +153,7 @@ class AsyncFollower:
         return self
 
     async def _learn(self) -> None:
-        self.version = _label(await self.llm.collective_rpc("weft_held"))
+        self.version = label_of(await self.llm.collective_rpc("weft_held"))
         await self.llm.update_weight_version(self.version)
 
     async def update(self, version: int | None = None, timeout: float = 60.0) -> str:
@@ -198,7 +193,7 @@ class AsyncFollower:
         """Few calls one after the other, because the engine stands still."""
         before = self.version
         try:
-            self.version = _label(await self.llm.collective_rpc("weft_finish"))
+            self.version = label_of(await self.llm.collective_rpc("weft_finish"))
         except BaseException:
             await self._learn()
             raise

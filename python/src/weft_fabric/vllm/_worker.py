@@ -1,11 +1,15 @@
-"""What a worker of vLLM gets beside the engine: it tells weft before its weights go, and answers what it holds."""
+"""What workers and cores of vLLM get beside the engine: a worker tells weft before its weights go, and answers what it
+holds; a core labels its answers by that."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any
+from typing import Any, Sequence
 
+from .._records import Version
 from ..engine._core import Core
+from ..engine._group import label
 
 
 def _core_of(worker: Any) -> Core | None:
@@ -24,6 +28,17 @@ def _weft_held(self: Any) -> list[int] | None:
     """Run, number and root of what the worker holds."""
     held = _needed(self).held
     return list(held) if held else None
+
+
+def label_of(held: Sequence[Any]) -> str:
+    """The label of what workers answer to weft_held."""
+    return label([None if one is None else Version(*one) for one in held])
+
+
+def _weft_label(self: Any) -> str:
+    """The label of what all processes hold that exchange what they hold. Each of them calls it."""
+    core = _needed(self)
+    return label(core.ranks.every(core.held))
 
 
 def _weft_is_staged(self: Any, version: int | None = None) -> bool:
@@ -84,4 +99,30 @@ def attach(worker_class: Any) -> None:
     worker_class.sleep, worker_class.wake_up = sleep_after_weft, wake_up_before_weft
     worker_class.weft_held, worker_class.weft_is_staged = _weft_held, _weft_is_staged
     worker_class.weft_ready, worker_class.weft_finish = _weft_ready, _weft_finish
-    worker_class.weft_pause_ms = _weft_pause_ms
+    worker_class.weft_pause_ms, worker_class.weft_label = _weft_pause_ms, _weft_label
+
+
+def attach_core(core_class: Any) -> None:
+    """Has each finish_weight_update set the engine's weight_version to the label of what it brought, whoever calls it.
+    After one that failed this is what the workers still hold. Data-parallel engines that exchange experts have one
+    label, because vLLM wants the same of all."""
+    call = core_class.collective_rpc
+    if hasattr(call, "__wrapped__"):
+        return
+
+    @functools.wraps(call)
+    def call_and_label(self: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
+        chosen = self.vllm_config.weight_transfer_config
+        if method != "finish_weight_update" or getattr(chosen, "backend", None) != "weft":
+            return call(self, method, *args, **kwargs)
+        try:
+            result = call(self, method, *args, **kwargs)
+        except Exception:
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                self.set_weight_version(label_of(call(self, "weft_held")))
+            raise
+        several = self.vllm_config.parallel_config.data_parallel_size > 1
+        self.set_weight_version(call(self, "weft_label")[0] if several else label_of(call(self, "weft_held")))
+        return result
+
+    core_class.collective_rpc = call_and_label
