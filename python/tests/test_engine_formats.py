@@ -550,6 +550,20 @@ class Derivations(unittest.TestCase):
         derived.run()
         self.same(model, self.loaded(second))
 
+    def test_a_tensor_that_lands_in_several_places(self):
+        """Its own bits, twice: versions have one place for each element, so the loaders run again."""
+        self.specs = [spec._replace(dtype="F32") if spec.name == "gate" else spec for spec in self.specs]
+        first, second = ({**own, "gate": own["gate"].float()} for own in (self.weights(1), self.weights(2)))
+        model = self.loaded(first)
+        found = self.learn(model, first)
+        reloads, derived, copies = self.bound(model, found)
+        self.assertEqual(reloads.places, ("decay", "gate"))
+        reloads.fill(first.items())
+        self.assertEqual(derived.wrong(), [])
+        self.commit(model, found, reloads, copies, second)
+        derived.run()
+        self.same(model, self.loaded(second))
+
     def attention(self, process):
         """A module that computes `both` of another layer's codes, as attention does after all layers."""
         model = self.loaded(self.weights(1))

@@ -225,6 +225,8 @@ class Refusals(unittest.TestCase):
             lambda m, n, w: m.p.data.copy_(w),
             dtype="BF16",
         )
+        both = {"p": (4, 4), "q": (4, 4)}
+        self.refuse("lands in q and elsewhere", lambda m, n, w: (m.p.data.copy_(w), m.q.data.copy_(w)), parameters=both)
         where = {"a": (4, 4), "b": (4, 4)}
         self.assertEqual(self.refuse("where another tensor lands", lambda m, n, w: m.p.data.copy_(w), where), "b")
         self.assertEqual(self.refuse("does 'add_' with this parameter", lambda m, n, w: m.p.data.add_(1)), "p")

@@ -17,7 +17,7 @@ from .._layout import TensorSpec
 from ..errors import TensorError
 from ._boxes import Copy
 from ._moves import Move, moved
-from ._recorder import Recording, dtype_of, geometry, in_model_format, in_place_of
+from ._recorder import Recording, dtype_of, geometry, in_model_format, in_place_of, written
 from ._trace import copied, in_memory, is_same, like, reached
 
 LIMIT = 256 << 20  # bytes of weft's own copies in one process
@@ -62,11 +62,8 @@ class _Writes(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        named = {argument.name: kwargs.get(argument.name) for argument in func._schema.arguments}
-        named.update(zip(named, args))
-        for argument, value in zip(func._schema.arguments, named.values()):
-            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.Tensor):
-                self._note(value)
+        for target in written(func, args, kwargs):
+            self._note(target)
         return func(*args, **kwargs)
 
     def _note(self, target: torch.Tensor) -> None:

@@ -87,6 +87,7 @@ class Recording:
         self.filled: dict[str, set[str]] = {}  # tensors that were copied into each parameter
         self.copies: list[Copy] = []
         self.landed: dict[str, list[Copy]] = {}  # the copies of each parameter
+        self.taken: dict[str, list[Copy]] = {}  # the copies of each tensor
         self.constants: list[torch.Tensor] = []
         self.places: dict[int, tuple[str, torch.Tensor]] = {}  # by the storage
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
@@ -152,6 +153,9 @@ class Recording:
             return
         copy = Copy(name, int(elements.storage_offset()), tuple(elements.shape), tuple(elements.stride()),
                     _address(target), tuple(target.stride()), target.element_size(), place)  # fmt: skip
+        if any(one[:4] == copy[:4] for one in self.taken.setdefault(name, [])):
+            self.compute(source.names, TensorError(name, f"it lands in {place} and elsewhere, where it may lie once"))
+        self.taken[name].append(copy)
         self.copies.append(copy)
         self.landed.setdefault(place, []).append(copy)
 
@@ -244,6 +248,15 @@ class StandIn(torch.Tensor):
                                              f"recorded through")  # fmt: skip
 
 
+def written(func: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
+    """Tensors that an operation of torch writes to."""
+    named = {argument.name: kwargs.get(argument.name) for argument in func._schema.arguments}
+    named.update(zip(named, args))
+    for argument, value in zip(func._schema.arguments, named.values()):
+        if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.Tensor):
+            yield value
+
+
 class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-ignore]
     """Lets no loader write to the model while it is recorded: a constant is taken down, all else is refused."""
 
@@ -255,12 +268,9 @@ class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-i
         kwargs = kwargs or {}
         if func.namespace in ("c10d", "_c10d_functional") or re.search("all_?(reduce|gather)", func._schema.name):
             raise TensorError("", f"{func._schema.name} is called, which waits for other processes")
-        named = {argument.name: kwargs.get(argument.name) for argument in func._schema.arguments}
-        named.update(zip(named, args))
-        for argument, value in zip(func._schema.arguments, named.values()):
-            written = argument.alias_info is not None and argument.alias_info.is_write
-            if written and isinstance(value, torch.Tensor) and self.recording.parameter(value) is not None:
-                return self._write(func, value)
+        for target in written(func, args, kwargs):
+            if self.recording.parameter(target) is not None:
+                return self._write(func, target)
         return func(*args, **kwargs)
 
     def _write(self, func: Any, target: torch.Tensor) -> torch.Tensor:
