@@ -38,7 +38,7 @@ def fleet(size=1, caches="reset", loaded=True, site=None, **options):
     trained = weights()
     llm = vllm_standin.LLM(size)
     for worker in llm.workers:
-        worker.model.load(trained if loaded else weights(9))
+        worker.model.load(weights(9) if loaded is False else trained if loaded is True else loaded)
     text = support.SITE.format(provider="loop") + "[peer.w*]\n"
     with weft.Trainer(weft.Site(text, vllm_standin.CUTS), trained, log=quiet) as trainer:
         overrides = {
@@ -90,6 +90,30 @@ class Following(unittest.TestCase):
                         trainer.publish(1)
                         self.assertIn(":1:", follower.update(1, BOUND))
                         self.assertTrue(self.same(llm, trained))
+
+    def test_weights_that_must_be_known(self):
+        """Of no version: refused, nothing is written, and again. Of one: the engine joins, and sleeps as ever."""
+        for size in (1, 2):
+            near = weights()
+            near["norm"][3] += 1  # a trainer would repair that
+            for other in (weights(9), near):
+                with self.subTest(size=size), fleet(size, loaded=other, known=True) as (_, _, llm, follower):
+                    for _ in range(2):
+                        with self.assertRaisesRegex(weft.Error, "are no version that the trainer knows"):
+                            follower.update(0, BOUND)
+                        self.assertTrue(self.same(llm, other))
+                    self.assertEqual(follower.version, "")
+            with self.subTest(size=size), fleet(size, known=True) as (trained, trainer, llm, follower):
+                step(trained, 1)
+                trainer.publish(1)
+                self.assertIn(":1:", follower.update(1, BOUND))
+                for level in (1, 2):
+                    follower.sleep(level)
+                    follower.wake()
+                    self.assertIn(":1:", follower.update(1, BOUND))
+                self.assertTrue(self.same(llm, trained))
+        with self.assertRaisesRegex(weft.CallError, "empty and known"), fleet(empty=True, known=True):
+            pass
 
     def test_several_trainers(self):
         """Two sources, each with a part of the model: the workers move when both have the version."""

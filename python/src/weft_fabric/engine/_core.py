@@ -26,6 +26,7 @@ class InitOptions(TypedDict, total=False):
 
     overrides: dict[str, Any]
     empty: bool
+    known: bool
     ignore: list[str]
     sources: list[Any]
     timeout: float
@@ -39,6 +40,7 @@ class Init:
     peer       name of the peer; with several processes it has "{rank}" in it, for the number of each
     overrides  keys of the site that win over the file
     empty      the engine's weights are no model yet (load_format = "dummy"): join by a snapshot
+    known      the engine's weights are a version that the trainer knows: other bits are refused, and never replaced
     ignore     patterns of tensors that the engine does not take, and of parameters that keep what they have
     sources    of several trainers: pairs of address (None: the site's) and slices (tensor, row, rows, column, columns)
     timeout    seconds that the trainer has to give its layout
@@ -48,6 +50,7 @@ class Init:
     peer: str
     overrides: dict[str, Any] = field(default_factory=dict)
     empty: bool = False
+    known: bool = False
     ignore: list[str] = field(default_factory=list)
     sources: list[Any] = field(default_factory=list)
     timeout: float = 60.0
@@ -107,6 +110,9 @@ class Core:
         """Asks the trainer for its layout, records where each tensor lands, and joins. Every process calls it."""
         if self.rollout is not None or self._asleep:
             raise _state("the engine has joined already: shut it down first")
+        if init.empty and init.known:
+            raise CallError("empty and known: weights that are no model yet are no version that the trainer knows",
+                            lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
         if self.ranks.size > 1 and "{rank}" not in init.peer:
             raise CallError(f"peer '{init.peer}': an engine of {self.ranks.size} processes needs a name for each, such "
                             f"as '{init.peer}-{{rank}}'", lib.WEFT_E_ARGUMENT, "argument")  # fmt: skip
@@ -153,7 +159,7 @@ class Core:
         self.rollout = Rollout(
             site, peer, blocks, layout=layout, empty=init.empty, wants=True, view=view, sources=sources
         )
-        self._group = Group(self.rollout, self.ranks, self._derive)
+        self._group = Group(self.rollout, self.ranks, self._derive, init.known)
 
     # ---- updates
 
@@ -238,6 +244,8 @@ class Core:
         if self._places() != self._at:
             self._find()
         assert self.blocks is not None
+        assert self._group is not None
+        self._group.judges = self._group.judges and self._asleep == "kept"
         self.rollout.bind(self.blocks, empty=self._asleep == "discarded")
         self._asleep = ""
 

@@ -91,8 +91,12 @@ class Group:
     """Brings the rollouts of all processes of an engine to one version. Each process calls each method. `derive` makes
     again what the engine computes from its weights, after these changed."""
 
-    def __init__(self, rollout: Rollout, ranks: Ranks, derive: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, rollout: Rollout, ranks: Ranks, derive: Callable[[], None] = lambda: None, judges: bool = False
+    ) -> None:
+        """judges  whether bits that are no version of the trainer are refused"""
         self.rollout = rollout
+        self.judges = judges
         self.ranks = ranks
         self.stale = False  # what is computed is not of the weights that are held
         self._derive = derive
@@ -160,6 +164,11 @@ class Group:
         self._staged, fault = _fault(lambda: self._wait(timeout))
         if self.stale and not fault:
             fault = self._derived()
+        if self._staged and self.judges and self._is_unknown(self._staged):
+            self._staged, fault = (
+                None,
+                "its weights, read back from where they lie, are no version that the trainer knows",
+            )
         state = self._state(fault)
         if self._staged is None and not fault and state.held != self._target:
             state = state._replace(fault=f"version {self._target} did not come in {timeout} s{self.rollout._absence()}")
@@ -169,6 +178,10 @@ class Group:
         except Error:
             self._states = ()
             raise
+
+    def _is_unknown(self, staged: Staged) -> bool:
+        """Whether the trainer replaces weights that it cannot name. A wrong map would keep the engine wrong for good."""
+        return not staged.base.run and known(self.rollout.held) is None
 
     def _wait(self, timeout: float) -> Staged | None:
         self.rollout.want(self._target)

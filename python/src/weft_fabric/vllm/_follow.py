@@ -245,7 +245,7 @@ def follow(llm: Any, site: Any, peer: str, *, caches: str, **options: Unpack[Ini
     caches   what becomes of keys and values that old weights computed. "reset": all go, and requests that run are
              computed anew. "salt": requests that come after an update share none with those before. "keep": they are
              used on
-    options  of Init: overrides, empty, ignore, sources, timeout
+    options  of Init: overrides, empty, known, ignore, sources, timeout
     """
     return Follower(llm, site, peer, caches, options)
 
