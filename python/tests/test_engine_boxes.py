@@ -138,7 +138,7 @@ class Moves(unittest.TestCase):
         for _ in range(3000):
             sizes = [int(n) for n in random.integers(1, 7, random.integers(1, 5))]
             index = np.arange(prod(sizes)).reshape(sizes).transpose(random.permutation(len(sizes))).reshape(-1)
-            digits = _moves.digits_of(index)
+            digits = _moves.digits_of(lambda place, index=index: int(index[place]), len(index))
             self.assertIsNotNone(digits)
             copy, target = self.copy_into(random, len(index))
             place = np.argsort(index)
@@ -154,9 +154,10 @@ class Moves(unittest.TestCase):
         self.assertGreater(whole, 1000)
 
     def test_what_is_no_packing(self):
-        for index in ([], [1, 0], [0, 0], [0, 2], [0, 1, 3, 2], [0, 1, 2, -1], [1, 2, 3, 4], [0, 2, 1, 4, 3, 5]):
-            self.assertIsNone(_moves.digits_of(np.array(index)), index)
-        self.assertEqual(_moves.digits_of(np.array([0, 2, 4, 1, 3, 5])), ((2, 1, 3), (3, 2, 1)))
+        for index in ([], [0, 0], [0, 2], [0, 1, 3, 2], [0, 1, 2, -1], [1, 2, 3, 4], [0, 2, 1, 4, 3, 5]):
+            self.assertIsNone(_moves.digits_of(index.__getitem__, len(index)), index)
+        self.assertEqual(_moves.digits_of([0, 2, 4, 1, 3, 5].__getitem__, 6), ((2, 1, 3), (3, 2, 1)))
+        self.assertEqual(_moves.digits_of([1, 0].__getitem__, 2), ((2, 1, -1),))
 
 
 class Tables(unittest.TestCase):

@@ -250,7 +250,7 @@ class Packings(unittest.TestCase):
     def test_what_is_not_moved(self):
         base = torch.arange(48).view(1, 8, 6).float()
         for text, pack in (
-            ("other places with other weights", lambda layer, w: w * 2),
+            ("packed in no regular way", lambda layer, w: w * 2),
             ("padding, or elements that were computed", lambda layer, w: w + 0.25),
             ("padding, or elements that were computed", lambda layer, w: torch.where(base == 5, 0.0, w)),
             ("other places with other weights", lambda layer, w: w.flip(2) if w[0, 0, 0] > 9 else w.clone()),

@@ -183,11 +183,12 @@ def model_of(move: Move) -> torch.Tensor:
     if move.kept:
         tensor.data.copy_(move.model)
         return tensor
-    extents = [digit.extent for digit in reversed(move.digits)]
-    strides = [digit.target for digit in reversed(move.digits)]
+    digits = [*reversed(move.digits)]
+    extents, strides = [digit.extent for digit in digits], [abs(digit.target) for digit in digits]
+    back = [dim for dim, digit in enumerate(digits) if digit.target < 0]
     flat = in_memory(tensor.data)
     assert flat is not None
-    flat.copy_(live.detach().as_strided(extents, strides, live.storage_offset()).reshape(-1))
+    flat.copy_(live.detach().as_strided(extents, strides, live.storage_offset()).flip(back).reshape(-1))
     return tensor
 
 

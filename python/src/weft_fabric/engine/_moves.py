@@ -1,15 +1,14 @@
 """From a layer's model format to its kernel format: where an engine's packing moves each element. No torch.
 
 A packing is a list of digits: the number of an element in the model format, written in mixed radix, and for each digit
-the stride that it has in kernel memory. So a packed expert is a few rows, whatever its size.
+the stride that it has in kernel memory. So a packed expert is a few rows, whatever its size. A digit that counts down in
+kernel memory, such as the halves of w13 that a backend swaps, has a negative stride.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
-
-import numpy as np
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from ._boxes import Copy
 
@@ -17,7 +16,12 @@ from ._boxes import Copy
 class Digit(NamedTuple):
     extent: int
     unit: int  # what the digit counts, in elements of the model format
-    target: int  # its stride in kernel memory, in elements
+    target: int  # its stride in kernel memory, in elements; negative: the last comes first
+
+
+def begin_of(digits: Iterable[Digit]) -> int:
+    """Where element 0 lies in kernel memory."""
+    return sum((1 - digit.extent) * digit.target for digit in digits if digit.target < 0)
 
 
 class Move(NamedTuple):
@@ -30,29 +34,45 @@ class Move(NamedTuple):
     kept: bool = False  # no element is moved: versions write `model`, and the engine's is computed from that
 
 
-def _steps(index: np.ndarray) -> Iterator[tuple[int, int]]:
+Index = Callable[[int], int]  # the element that lies at a place of kernel memory
+
+
+def _run(index: Index, count: int) -> int:
+    """How many places go on as the first two do. Few are asked: where one digit ends, the next counts one."""
+    first, last, end = index(0), 1, 2
+    step = index(1) - first
+    while end < count and index(end) == first + end * step:
+        last, end = end, 2 * end
+    end = min(end, count)
+    while end - last > 1:
+        middle = (last + end) // 2
+        last, end = (middle, end) if index(middle) == first + middle * step else (last, middle)
+    return end
+
+
+def _steps(index: Index, count: int) -> Iterator[tuple[int, int]]:
     """An index as pairs (length, step), the innermost first; it ends early where none do."""
-    while len(index) > 1:
-        step = int(index[1] - index[0])
-        breaks = np.flatnonzero(np.diff(index) != step)
-        longest = int(breaks[0]) + 1 if len(breaks) else len(index)
-        size = next(n for n in range(longest, 0, -1) if len(index) % n == 0)
-        rows = index.reshape(-1, size)
-        if size == 1 or (rows != rows[:, :1] + step * np.arange(size)).any():
+    place = 1
+    while place < count:
+        size = _run(lambda at, unit=place: index(at * unit), count // place)  # type: ignore[misc]
+        if count // place % size:
             return
-        yield size, step
-        index = rows[:, 0]
+        yield size, index(place) - index(0)
+        place *= size
 
 
-def digits_of(index: np.ndarray) -> tuple[Digit, ...] | None:
-    """The digits of a packing, from the element that lies at each place of kernel memory. None: none are."""
+def digits_of(index: Index, count: int) -> tuple[Digit, ...] | None:
+    """The digits of a packing of `count` elements. None: none are. Few places are asked, so whoever has all proves
+    what is found."""
     digits, place = [], 1
-    for size, step in _steps(index):
-        digits.append(Digit(size, step, place))
+    for size, step in _steps(index, count):
+        digits.append(Digit(size, abs(step), place if step > 0 else -place))
         place *= size
     digits.sort(key=lambda digit: digit.unit)
     units = [prod(digit.extent for digit in digits[:at]) for at in range(len(digits))]
-    if place != len(index) or not len(index) or index[0] != 0 or units != [digit.unit for digit in digits]:
+    if place != count or units != [digit.unit for digit in digits]:
+        return None
+    if index(0) != sum((digit.extent - 1) * digit.unit for digit in digits if digit.target < 0):
         return None
     return tuple(digits)
 
@@ -84,6 +104,8 @@ def _parted(
             return parts, inner * (extent // 2)
         room = (digit.extent - reach[at] + step - 1) // step
         count = min(extent, room)
+        if digit.target < 0 and count > 1:
+            return parts, inner * (count // 2)  # no copy goes backwards
         if count < extent and (reach[at] or digit.extent % step or extent % count):
             return parts, inner * (count if extent % count or reach[at] else extent // 2)
         parts.append((count, source, step * digit.target))
@@ -108,7 +130,7 @@ def through(copy: Copy, digits: tuple[Digit, ...], data: int) -> Iterator[Copy]:
             return
         dims += parts
     sizes, source, target = zip(*reversed(dims)) if dims else ((), (), ())
-    place = sum(at * digit.target for at, digit in zip(begin, digits))
+    place = begin_of(digits) + sum(at * digit.target for at, digit in zip(begin, digits))
     yield copy._replace(sizes=sizes, source=source, target=target, data=data + place * copy.item)
 
 

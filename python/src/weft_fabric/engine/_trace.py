@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 import functools
 import types
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
+from math import prod
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 import torch
 
@@ -29,6 +30,7 @@ _FIRST = frozenset(("moe_kernel", "moe_quant_config"))
 # What holds no weights by itself.
 _SIMPLE = (bool, int, float, str, bytes, type(None), type, set, frozenset, enum.Enum, torch.Tensor, torch.dtype,
            torch.device, torch.Size, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)  # fmt: skip
+_PART = 1000003  # elements of a filling that are random, and then repeat; a prime, because dimensions are none
 _DONE = "_already_called_process_weights_after_loading"
 
 
@@ -53,7 +55,7 @@ def base_of(dtype: torch.dtype) -> int:
 
 
 def _written(digits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return (digits + 1).to(dtype) if base_of(dtype) == 256 else (digits + 1).to(torch.uint8).view(dtype)
+    return (digits.int() + 1).to(dtype) if base_of(dtype) == 256 else (digits + 1).to(torch.uint8).view(dtype)
 
 
 def _read(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -64,6 +66,16 @@ def _read(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if base == 256:
         digits &= numbers.to(dtype) == values
     return torch.where(digits, numbers - 1, -1)
+
+
+def _has_others(values: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether some values are no digits."""
+    return any(bool((_read(part, dtype) < 0).any()) for part in values.split(_PART))
+
+
+def _filled(part: torch.Tensor, count: int) -> torch.Tensor:
+    """So many elements, by repeating a part."""
+    return _bits(part).repeat(-(-count // len(part)))[:count].view(part.dtype)
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -196,6 +208,17 @@ def _sliced(meta: torch.Tensor) -> torch.Tensor:
     return part
 
 
+def _lies(values: torch.Tensor, filling: torch.Tensor, digits: Sequence[Digit]) -> bool:
+    """Whether memory holds what the model format was filled with, by digits."""
+    order = sorted(digits, key=lambda digit: -abs(digit.target))
+    if prod(digit.extent for digit in order) != len(values) or len(values) > len(filling):
+        return False
+    wanted = _bits(filling).as_strided([digit.extent for digit in order], [digit.unit for digit in order])
+    back = [dim for dim, digit in enumerate(order) if digit.target < 0]
+    wanted = wanted.flip(back) if back else wanted
+    return torch.equal(wanted, _bits(values).view(wanted.shape))
+
+
 class Trace:
     """Plays a layer's processing on scratch parameters."""
 
@@ -244,18 +267,20 @@ class Trace:
 
     def trace(self) -> Traced:
         """Where each parameter is moved, and what is computed. Raises Untold."""
-        index: dict[str, torch.Tensor] = {}
+        seen: dict[str, list[torch.Tensor]] = {name: [] for name in self.metas}
         for at in range(max(self.passes(meta) for meta in self.metas.values())):
             after = self.play(lambda _, meta, at=at: self.digit(meta, at))  # type: ignore[misc]
-            for name in self.metas:
-                self.note(index, name, at, self.values(after.layer, name))
-        moved = {name: index[name] for name in self.metas if name not in self.others}
-        noise, others = self.noise(1), self.noise(0)
-        first, second = self.play(lambda name, _: noise[name]), self.play(lambda name, _: others[name], True)
-        self.judge(moved, first, noise, "is moved to other places with other weights")
-        bits = self.any_bits()
+            for name, meta in self.metas.items():
+                values = self.values(after.layer, name)
+                if values is not None and at < self.passes(meta):
+                    seen[name].append(values)
+        moved = {name: self.digits(name, seen[name]) for name in self.metas if name not in self.others}
+        del seen
+        halves = [{name: self.noise(meta, half) for name, meta in self.metas.items()} for half in (1, 0)]
+        first, second = self.play(lambda n, _: halves[0][n]), self.play(lambda n, _: halves[1][n], True)
+        self.judge(moved, first, halves[0], "is moved to other places with other weights")
+        bits = {name: self.any_bits(meta) for name, meta in self.metas.items()}
         self.judge(moved, self.play(lambda name, _: bits[name]), bits, "is another where its bits are no digits")
-        digits = {name: self.digits(name, numbers) for name, numbers in moved.items() if name not in self.others}
         hidden = _foreign(first.layer, self.owned, self.layer)
         if hidden:
             raise Untold(f"{hidden} was made at load, and may hold weights")
@@ -264,45 +289,33 @@ class Trace:
             raise Untold(f"{number} is a number that was computed from weights")
         made = self.made(first, second)
         made += [f".{n}" for n in self.others if f".{n}" not in made and self.layer._parameters.get(n) is not None]
-        return Traced({name: found for name, found in digits.items() if found}, self.others, made)
+        return Traced(
+            {n: self.whole(n, found) for n, found in moved.items() if n not in self.others}, self.others, made
+        )
 
     def passes(self, meta: torch.Tensor) -> int:
         return next(n for n in range(1, 10) if base_of(meta.dtype) ** n >= meta.numel())
 
     def digit(self, meta: torch.Tensor, at: int) -> torch.Tensor:
         """Of each element's number the digit `at`."""
-        base = base_of(meta.dtype)
-        return _written(torch.arange(meta.numel(), device=self.device) // base**at % base, meta.dtype)
+        unit, base = base_of(meta.dtype) ** at, base_of(meta.dtype)
+        each = torch.arange(min(base, -(-meta.numel() // unit)), device=self.device)
+        cycle = _bits(_written(each, meta.dtype))[:, None].expand(-1, min(unit, meta.numel()))
+        return _filled(cycle.reshape(-1).view(meta.dtype), meta.numel())
 
-    def note(self, index: dict[str, torch.Tensor], name: str, at: int, values: torch.Tensor | None) -> None:
-        meta = self.metas[name]
-        if values is None or at >= self.passes(meta):
-            return
-        digits = _read(values, meta.dtype)
-        if bool((digits < 0).any()):
-            self.others.setdefault(name, f"{name} has padding, or elements that were computed")
-        index[name] = index.get(name, 0) + digits * base_of(meta.dtype) ** at
+    def noise(self, meta: torch.Tensor, half: int) -> torch.Tensor:
+        """Other digits: of the lower or upper half, so that the largest and the least differ too."""
+        generator, middle = torch.Generator().manual_seed(half), base_of(meta.dtype) // 2
+        digits = torch.randint(0, middle, (min(meta.numel(), _PART),), generator=generator)
+        return _filled(_written(half * middle + digits, meta.dtype).to(self.device), meta.numel())
 
-    def noise(self, half: int) -> dict[str, torch.Tensor]:
-        """Other digits for all parameters: of the lower or upper half, so that the largest and the least differ too."""
-        generator = torch.Generator().manual_seed(half)
-        made = {}
-        for name, meta in self.metas.items():
-            middle = base_of(meta.dtype) // 2
-            digits = half * middle + torch.randint(0, middle, (meta.numel(),), generator=generator)
-            made[name] = _written(digits, meta.dtype).to(self.device)
-        return made
-
-    def any_bits(self) -> dict[str, torch.Tensor]:
+    def any_bits(self, meta: torch.Tensor) -> torch.Tensor:
         """Random bits; each fourth element is NaN, and each fourth nothing or next to nothing."""
-        generator, made = torch.Generator().manual_seed(3), {}
-        for name, meta in self.metas.items():
-            size = meta.element_size()
-            codes = torch.randint(0, 256, (meta.numel(), size), generator=generator, dtype=torch.uint8)
-            codes[0::4, -2:] = torch.tensor([255, 127], dtype=torch.uint8)[-size:]
-            codes[1::4, 1:] = 0
-            made[name] = codes.view(meta.dtype).view(-1).to(self.device)
-        return made
+        generator, size = torch.Generator().manual_seed(3), meta.element_size()
+        codes = torch.randint(0, 256, (min(meta.numel(), _PART), size), generator=generator, dtype=torch.uint8)
+        codes[0::4, -2:] = torch.tensor([255, 127], dtype=torch.uint8)[-size:]
+        codes[1::4, 1:] = 0
+        return _filled(codes.view(meta.dtype).view(-1).to(self.device), meta.numel())
 
     def values(self, layer: torch.nn.Module, name: str) -> torch.Tensor | None:
         """What a parameter holds after processing, in the order of memory. None: it is no parameter that was moved."""
@@ -321,14 +334,13 @@ class Trace:
                 why, values = f"{name} does not lie in one go", None
         if why:
             self.others.setdefault(name, why)
-        return None if values is None else values.cpu()
+        return values
 
-    def judge(self, moved: Metas, after: _Scratch, filling: Metas, why: str) -> None:
-        """Whether another filling lies by the same map."""
-        for name, numbers in moved.items():
+    def judge(self, moved: Mapping[str, Sequence[Digit]], after: _Scratch, filling: Metas, why: str) -> None:
+        """Whether another filling lies by the same digits."""
+        for name, digits in moved.items():
             values = self.values(after.layer, name)
-            right = values is not None and int(numbers.max()) < len(filling[name])
-            if values is None or not right or not torch.equal(_bits(filling[name].cpu())[numbers], _bits(values)):
+            if values is None or not _lies(values, filling[name], digits):
                 self.others.setdefault(name, f"{name} {why}")
 
     def made(self, one: _Scratch, other: _Scratch) -> list[str]:
@@ -347,18 +359,31 @@ class Trace:
                 found.append(path)
         return found
 
-    def digits(self, name: str, index: torch.Tensor) -> tuple[Digit, ...]:
+    def experts(self, name: str) -> int:
+        """How many of a parameter lie each like the others."""
+        meta, each = self.metas[name], {one.shape[0] for one in self.metas.values() if one.dim() > 2}
+        return meta.shape[0] if meta.dim() > 1 and {meta.shape[0]} == each else 1
+
+    def digits(self, name: str, seen: Sequence[torch.Tensor]) -> tuple[Digit, ...]:
         """The digits of one parameter; the experts are the outermost. (): its elements are computed."""
-        meta, live = self.metas[name], self.layer._parameters[name]
+        meta, experts = self.metas[name], self.experts(name)
+        base, one = base_of(meta.dtype), meta.numel() // experts
+
+        def index(place: int) -> int:
+            return sum(int(_read(values[place : place + 1], meta.dtype)) * base**at for at, values in enumerate(seen))
+
+        digits = digits_of(index, one)
+        if digits is not None:
+            digits = (*digits, Digit(experts, one, one)) if experts > 1 or not digits else digits
+            if all(_lies(values, self.digit(meta, at), digits) for at, values in enumerate(seen)):
+                return digits
+        others = any(_has_others(values, meta.dtype) for values in seen)
+        why = "has padding, or elements that were computed" if others else "is packed in no regular way"
+        self.others.setdefault(name, f"{name} {why}")
+        return ()
+
+    def whole(self, name: str, digits: tuple[Digit, ...]) -> tuple[Digit, ...]:
+        """The digits of all experts, of which a few were traced."""
+        live, experts = self.layer._parameters[name], self.experts(name)
         assert live is not None
-        each = {one.shape[0] for one in self.metas.values() if one.dim() > 2}
-        experts = meta.shape[0] if meta.dim() > 1 and {meta.shape[0]} == each else 1
-        one = len(index) // experts
-        rows = index.view(experts, one)
-        alike = torch.equal(rows, rows[:1] + one * torch.arange(experts)[:, None])
-        digits = digits_of(rows[0].numpy()) if alike else None
-        if digits is None:
-            self.others.setdefault(name, f"{name} is packed in no regular way")
-            return ()
-        count = live.numel() // one
-        return (*digits, Digit(count, one, one)) if count > 1 or not digits else digits
+        return digits if experts == 1 else (*digits[:-1], digits[-1]._replace(extent=live.numel() // digits[-1].unit))
