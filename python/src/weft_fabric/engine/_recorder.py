@@ -6,6 +6,7 @@ it shows. Views of a stand-in are stand-ins. A copy of one into a parameter is w
 
 from __future__ import annotations
 
+import functools
 import re
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -248,12 +249,25 @@ class StandIn(torch.Tensor):
                                              f"recorded through")  # fmt: skip
 
 
+@functools.lru_cache(maxsize=None)
+def _targets(func: Any) -> tuple[tuple[int, str], ...]:
+    """The arguments that an operation of torch writes to."""
+    every = enumerate(func._schema.arguments)
+    return tuple((at, one.name) for at, one in every if one.alias_info is not None and one.alias_info.is_write)
+
+
+@functools.lru_cache(maxsize=None)
+def _waits(func: Any) -> bool:
+    """Whether an operation waits for other processes."""
+    named = re.search("all_?(reduce|gather)", func._schema.name) is not None
+    return named or func.namespace in ("c10d", "_c10d_functional")
+
+
 def written(func: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
     """Tensors that an operation of torch writes to."""
-    named = {argument.name: kwargs.get(argument.name) for argument in func._schema.arguments}
-    named.update(zip(named, args))
-    for argument, value in zip(func._schema.arguments, named.values()):
-        if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.Tensor):
+    for at, name in _targets(func):
+        value = args[at] if at < len(args) else kwargs.get(name)
+        if isinstance(value, torch.Tensor):
             yield value
 
 
@@ -266,7 +280,7 @@ class _Guard(TorchDispatchMode):  # type: ignore[no-untyped-call, misc, unused-i
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func.namespace in ("c10d", "_c10d_functional") or re.search("all_?(reduce|gather)", func._schema.name):
+        if _waits(func):
             raise TensorError("", f"{func._schema.name} is called, which waits for other processes")
         for target in written(func, args, kwargs):
             if self.recording.parameter(target) is not None:
