@@ -38,6 +38,18 @@ def packed(weight):
     return weight.view(experts, rows // 2, 2, columns).transpose(2, 3).contiguous().view(weight.shape)
 
 
+def halves(weight):
+    """The halves of each expert in the other order."""
+    experts, rows, columns = weight.shape
+    return weight.view(experts, 2, rows // 2, columns).flip(1).reshape(weight.shape)
+
+
+def pairs(weight):
+    """Each two rows in the other order, and in an expert column by column."""
+    experts, rows, columns = weight.shape
+    return weight.view(experts, rows // 2, 2, columns).flip(2).permute(0, 3, 1, 2).reshape(weight.shape)
+
+
 class Kernel:
     """What a method makes at load."""
 
@@ -94,24 +106,41 @@ class Packings(unittest.TestCase):
         self.shapes = {f"{expert}.{part}": (4, 6) for expert in range(3) for part in range(2)}
         self.weights = {name: torch.rand(shape) for name, shape in self.shapes.items()}
 
-    def dense(self):
+    def dense(self, pack=packed):
         """What the engine holds after it loaded the weights."""
         model = torch.cat(list(self.weights.values())).view(3, 8, 6)
-        return packed(model)
+        return pack(model)
 
     def recorded(self, model, moves):
         return record(model, layout_of(self.shapes, "F32").tensors, self.cpu, ["layer.bias"], {}, moves)
 
+    def filled(self, model, moves):
+        """How many copies fill the layer."""
+        model.layer.w.data.zero_()
+        base = model.layer.w.data_ptr()
+        copies = self.recorded(model, moves)
+        for copy in copies:
+            place = model.layer.w.data.as_strided(copy.sizes, copy.target, (copy.data - base) // 4)
+            place.copy_(self.weights[copy.tensor].as_strided(copy.sizes, copy.source, copy.first))
+        return len(copies)
+
     def test_each_element_lands_where_packing_moves_it(self):
-        model = Packed()
-        for moves, same in ((model.found().moves, True), ({}, False)):
-            model.layer.w.data.zero_()
-            base = model.layer.w.data_ptr()
-            for copy in self.recorded(model, moves):
-                place = model.layer.w.data.as_strided(copy.sizes, copy.target, (copy.data - base) // 4)
-                place.copy_(self.weights[copy.tensor].as_strided(copy.sizes, copy.source, copy.first))
-            self.assertEqual(torch.equal(model.layer.w, self.dense()), same)  # without the model format it is another
-        self.assertEqual(len(self.recorded(model, model.found().moves)), len(self.shapes))
+        for pack, count in (
+            (packed, 6),
+            (halves, 6),
+            (pairs, 24),
+            (lambda w: w.flip(1), 24),
+            (lambda w: w.flip(2), 36),
+        ):
+            kind = type("Other", (Method,), {"pack": lambda _, layer, weight, pack=pack: pack(weight)})
+            model = Packed(kind)
+            for moves, same in ((model.found().moves, True), ({}, False)):
+                copies = self.filled(model, moves)
+                self.assertEqual(torch.equal(model.layer.w, self.dense(pack)), same)  # by loaders alone it is another
+                self.assertEqual(copies, count if same else 6)
+            self.filled(model, model.found().moves)
+            back = _derive.model_of(model.found().moves["layer.w"])
+            self.assertTrue(torch.equal(back, self.dense(lambda weight: weight)))
 
     def test_a_trace_leaves_the_model_as_it_is(self):
         model = Packed()
