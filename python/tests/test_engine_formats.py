@@ -219,6 +219,29 @@ class Packings(unittest.TestCase):
         digits = Trace(model.layer, metas, ["bias"], (__name__,), model.process).trace().moved["b"]
         self.assertEqual([(digit.extent, digit.unit, digit.target) for digit in digits], [(4, 1, 1), (3, 4, 4)])
 
+    def test_processing_that_counts_experts(self):
+        """Two experts stand for all, also where the layer's objects know how many there are."""
+
+        class Counting(Method):
+            num_experts = 0
+
+            def process(self, layer):
+                assert len(layer.w) == len(layer.s) == self.num_experts
+                layer.s = torch.nn.Parameter(layer.s.data * layer.t.data, False)
+                super().process(layer)
+
+        model = Packed()
+        metas = {"w": model.meta, **{name: torch.empty(3, device="meta") for name in "st"}}
+        for name in "st":
+            setattr(model.layer, name, torch.nn.Parameter(torch.ones(3), False))
+        model.layer.method.__class__, model.layer.method.num_experts = Counting, 3
+        trace = Trace(model.layer, metas, ["bias"], (__name__,), model.process)
+        found = trace.trace()
+        self.assertEqual(trace.metas["w"].shape[0], 2)
+        self.assertEqual(([*found.moved], [*found.others], found.made), (["w", "t"], ["s"], [".s"]))
+        self.assertEqual([tuple(digit) for digit in found.moved["t"]], [(3, 1, 1)])
+        self.assertEqual(model.layer.method.num_experts, 3)
+
     def test_copies_outside_of_parameters_are_computed(self):
         model = torch.nn.Module()
         model.attention = torch.nn.Module()

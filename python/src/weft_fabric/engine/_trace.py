@@ -31,6 +31,8 @@ _FIRST = frozenset(("moe_kernel", "moe_quant_config"))
 _SIMPLE = (bool, int, float, str, bytes, type(None), type, set, frozenset, enum.Enum, torch.Tensor, torch.dtype,
            torch.device, torch.Size, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)  # fmt: skip
 _PART = 1000003  # elements of a filling that are random, and then repeat; a prime, because dimensions are none
+# Numbers of experts that objects of a layer know.
+_COUNTS = frozenset("num_experts num_local_experts local_num_experts global_num_experts num_logical_experts".split())
 _DONE = "_already_called_process_weights_after_loading"
 
 
@@ -197,9 +199,7 @@ def _few(metas: Metas) -> Metas:
     experts = {meta.shape[0] for meta in metas.values() if meta.dim() > 2}
     if len(experts) != 1 or min(experts) <= 2:
         return metas
-    return {
-        name: _sliced(meta) if meta.dim() > 1 and meta.shape[0] in experts else meta for name, meta in metas.items()
-    }
+    return {name: _sliced(meta) if meta.dim() and meta.shape[0] in experts else meta for name, meta in metas.items()}
 
 
 def _sliced(meta: torch.Tensor) -> torch.Tensor:
@@ -217,6 +217,15 @@ def _lies(values: torch.Tensor, filling: torch.Tensor, digits: Sequence[Digit]) 
     back = [dim for dim, digit in enumerate(order) if digit.target < 0]
     wanted = wanted.flip(back) if back else wanted
     return torch.equal(wanted, _bits(values).view(wanted.shape))
+
+
+def _count(memo: dict[int, Any], metas: Metas, few: Metas) -> None:
+    """Has copied objects know as many experts as scratch parameters have."""
+    for name, meta in metas.items():
+        if meta.shape != few[name].shape:
+            for new, _ in memo.values():
+                counts = {key for key in _COUNTS & vars(new).keys() if vars(new)[key] == meta.shape[0]}
+                vars(new).update(dict.fromkeys(counts, few[name].shape[0]))
 
 
 class Trace:
@@ -239,6 +248,7 @@ class Trace:
             if not (base_of(meta.dtype) and meta.is_contiguous()):
                 raise Untold(f"{name} is {meta.dtype} with strides {meta.stride()}")
         self.layer, self.metas, self.owned, self.process = layer, _few(metas), owned, process
+        self.every = metas
         self.kept = {name: layer._parameters[name] for name in kept}
         self.device = next(tensor.device for tensor in layer.parameters())
         self.others: dict[str, str] = {}
@@ -248,7 +258,9 @@ class Trace:
 
         other  whether parameters that processing takes as they are have other values than the engine's
         """
-        scratch = copied(self.layer, self.owned, {})
+        memo: dict[int, Any] = {}
+        scratch = copied(self.layer, self.owned, memo)
+        _count(memo, self.every, self.metas)
         kept = {n: p.detach().clone() for n, p in self.kept.items() if p is not None}
         for tensor in kept.values() if other else ():
             if tensor.is_floating_point():
@@ -362,7 +374,7 @@ class Trace:
     def experts(self, name: str) -> int:
         """How many of a parameter lie each like the others."""
         meta, each = self.metas[name], {one.shape[0] for one in self.metas.values() if one.dim() > 2}
-        return meta.shape[0] if meta.dim() > 1 and {meta.shape[0]} == each else 1
+        return meta.shape[0] if meta.dim() and {meta.shape[0]} == each else 1
 
     def digits(self, name: str, seen: Sequence[torch.Tensor]) -> tuple[Digit, ...]:
         """The digits of one parameter; the experts are the outermost. (): its elements are computed."""
