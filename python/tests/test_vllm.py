@@ -179,6 +179,9 @@ class Following(unittest.TestCase):
                     self.assertIn(":1:", held)
                     self.assertEqual(llm.weight_version, held)
                 self.assertNotEqual(held, first)
+                with mock.patch.object(llm.core, "engines_running", True, create=True):
+                    with self.assertRaisesRegex(RuntimeError, "update_weights: data-parallel .* pause them first"):
+                        llm.update_weights({"update_info": {}})
                 llm.core.vllm_config.weight_transfer_config.backend = "nccl"
                 llm.start_weight_update()
                 llm.update_weights({"update_info": {"version": 2, "timeout": BOUND}})
@@ -374,9 +377,9 @@ class Names(unittest.TestCase):
 class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
     async def test_versions_while_requests_run(self):
         for caches in ("reset", "salt", "keep"):
-            for size in (1, 2):
-                with self.subTest(caches, size=size):
-                    await self.follow(caches, size)
+            for size, engines in ((1, 1), (2, 1), (1, 2)):
+                with self.subTest(caches, size=size, engines=engines):
+                    await self.follow(caches, size, engines)
 
     async def newer(self, trainer, trained, llm, follower):
         """A version that comes while an update without a number begins is left to the next update."""
@@ -396,8 +399,8 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
         llm.start_weight_update = start
         self.assertIn(":2:", follower.version)
 
-    async def follow(self, caches, size):
-        trained, llm = weights(), vllm_standin.AsyncLLM(size)
+    async def follow(self, caches, size, engines):
+        trained, llm = weights(), vllm_standin.AsyncLLM(size, engines)
         for worker in llm.llm.workers:
             worker.model.load(trained)
         text = support.SITE.format(provider="loop") + "[peer.w*]\n"
@@ -405,15 +408,18 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
             overrides = {**vllm_standin.CUTS, "trainer.listen": trainer.stats().listen, "log.level": "error"}
             follower = await weft.vllm.follow_async(llm, text, "w{rank}", caches=caches, overrides=overrides)
             first = await follower.update(0, BOUND)
+            stood = llm.pauses
             running = follower.generate([1, 2])
             self.assertEqual((await running.__anext__()).ended, first)
             with self.assertRaisesRegex(weft.TimeoutExpired, "version 1 did not come in 0.1 s: .*process 0: "):
                 await follower.update(1, 0.1)
-            self.assertEqual(llm.pauses, 1)  # generation stood still for the commit alone
+            self.assertEqual((stood, llm.pauses), (1 if engines == 1 else 3, stood))  # engines that agree stand still
             step(trained, 1)
             trainer.publish(1)
             second = await follower.update(1, BOUND)
-            self.assertEqual((llm.pauses, llm.paused, llm.llm.weight_version), (2, False, second))
+            self.assertEqual((llm.pauses, llm.paused, llm.llm.weight_version), (stood + engines, False, second))
+            self.assertEqual({core.weight_version for core in llm.cores}, {second})
+            self.assertEqual(second.count("+"), max(size, engines) - 1)
             self.assertTrue(all(worker.model.same(trained) for worker in llm.llm.workers))
             last = await running.__anext__()
             self.assertEqual((last.began, last.ended), (first, first))  # vLLM's span of its last token

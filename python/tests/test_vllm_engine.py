@@ -95,11 +95,21 @@ class Scenes(unittest.TestCase):
     def test_data_parallel_engines_take_versions(self):
         """Each engine has all weights, and a name of its own."""
         got = self.play("parallel", MODEL="dense", TP="2")
+        self.check_parallel(got, 1)
+
+    def check_parallel(self, got, roots):
         for version, held in enumerate(got["held"]):
-            self.assertRegex(held, rf"^[0-9a-f]+:{version}:[0-9a-f]+")
+            self.assertRegex(held, rf"^[0-9a-f]+:{version}:[0-9a-f+]+")
+            self.assertEqual(held.count("+"), roots - 1)
         self.assertEqual(got["of"], got["held"][-1])
         self.assertEqual(got["sums"], got["dense"])
         self.assertEqual(len(got["sums"]), 2)
+
+    def test_data_parallel_engines_that_exchange_experts(self):
+        """Each has half of the experts, and all move together. They answer nothing, because this build cannot."""
+        got = self.play("parallel", MODEL="moe", TP="2", STILL="1")
+        self.check_parallel(got, 2)
+        self.assertNotEqual(*got["sums"])
 
     def test_new_requests_do_not_reuse_old_keys(self):
         got = self.play("caches")

@@ -136,8 +136,9 @@ def environment(folder):
     info = Path(folder) / "entry" / "weft-0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[vllm.general_plugins]\nweft = weft_fabric.vllm:register\n")
-    path = [str(info.parent), os.environ.get("PYTHONPATH", "")]
+    plugins = ("weft = weft_fabric.vllm:register", "weft_still = vllm_engine:stand_still")
+    (info / "entry_points.txt").write_text("\n".join(("[vllm.general_plugins]", *plugins, "")))
+    path = [str(info.parent), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
@@ -149,6 +150,14 @@ def environment(folder):
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "auto",
     }
+
+
+def stand_still():
+    """Has engines step without computing where STILL says so: the CPU build cannot exchange experts."""
+    if os.environ.get("STILL"):
+        from vllm.v1.worker.gpu_worker import Worker
+
+        Worker.execute_dummy_batch = lambda self: None
 
 
 def config_of(name, **more):
@@ -482,7 +491,7 @@ async def _running(folder):
 
 
 def scene_parallel(folder):
-    """Two data-parallel engines, each with all weights, take versions."""
+    """Two data-parallel engines take versions: each with all weights, or with half of the experts where STILL says so."""
     import asyncio
 
     return asyncio.run(_parallel(folder))
@@ -497,7 +506,9 @@ async def _parallel(folder):
 
     model = os.environ["MODEL"]
     weights = weights_of(config_of(model))
-    both = {**OPTIONS, "data_parallel_size": 2}
+    experts = bool(os.environ.get("STILL"))
+    cuts = {"cut.experts.by": "expert", "cut.experts.groups": 2} if experts else {}
+    both = {**OPTIONS, "data_parallel_size": 2, "enable_expert_parallel": experts}
 
     def engine(version, **options):
         path = save(config_of(model), weights, f"{folder}/{version}")
@@ -507,8 +518,8 @@ async def _parallel(folder):
         return llm.engine_core.call_utility_all_async("collective_rpc", "compute_weight_checksums")
 
     llm = engine("first", weight_transfer_config={"backend": "weft"})
-    with trainer_of(weights, "tcp") as trainer:
-        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
+    with trainer_of(weights, "tcp", **cuts) as trainer:
+        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn", **cuts}
         follower = await weft.vllm.follow_async(
             llm, SITE.format(provider="tcp"), "w{rank}", caches="reset", overrides=overrides
         )
@@ -519,10 +530,12 @@ async def _parallel(folder):
             held.append(await follower.update(version))
         step(weights, 4)
         trainer.publish(4)
+        await llm.pause_generation(mode="keep", clear_cache=False)  # as a client of HTTP does
         await llm.start_weight_update()
         await llm.update_weights(SimpleNamespace(update_info={"version": 4}))
-        await llm.finish_weight_update()  # as a client of HTTP does
-        held.append(weft.vllm.label([weft.Version(*one) for one in await llm.collective_rpc("weft_held")]))
+        await llm.finish_weight_update()
+        await llm.resume_generation()
+        held.append(follower._label(await follower._each("weft_held")))
         result = {"held": held, "sums": await sums(llm), "of": await llm.engine_core.get_weight_version_async()}
         await follower.close()
     llm.shutdown()

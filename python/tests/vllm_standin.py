@@ -263,13 +263,30 @@ class LLM:
 class AsyncLLM:
     """vllm.v1.engine.async_llm.AsyncLLM in the same way. Weights may change while generation is paused alone."""
 
-    def __init__(self, size=1):
-        self.llm, self.paused, self.pauses = LLM(size), False, 0
-        self.engine_core = SimpleNamespace(pause_scheduler_async=self._pause)
+    def __init__(self, size=1, engines=1):
+        """engines  data-parallel ones with a worker each, which wait for each other in each step of theirs"""
+        self.llm, self.paused, self.pauses = LLM(max(size, engines)), False, 0
+        self.vllm_config = SimpleNamespace(parallel_config=SimpleNamespace(data_parallel_size=engines))
+        self.cores = [EngineCore([one], engines) for one in self.llm.workers] if engines > 1 else [self.llm.core]
+        self.engine_core = SimpleNamespace(
+            pause_scheduler_async=self._pause, call_utility_all_async=self._call if engines > 1 else None
+        )
+        every = self.llm.ranks.every
+        if engines > 1:
+            self.llm.ranks.every = lambda rank, own: self._still() and every(rank, own)
+
+    def _still(self):
+        if not self.paused:
+            raise RuntimeError("an engine waits for the other's step, which waits for this")
+        return True
+
+    async def _call(self, utility, method, timeout, args, kwargs):
+        calls = [asyncio.to_thread(core.collective_rpc, method, timeout, args, kwargs) for core in self.cores]
+        return await asyncio.gather(*calls)
 
     async def collective_rpc(self, method, timeout=None, args=(), kwargs=None):
         assert self.paused or not method.endswith(("finish_weight_update", "weft_finish"))
-        return await asyncio.to_thread(self.llm.collective_rpc, method, args, kwargs)
+        return (await self._call("collective_rpc", method, timeout, args, kwargs))[0]
 
     async def init_weight_transfer_engine(self, request):
         await self.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": request.init_info})
@@ -292,14 +309,15 @@ class AsyncLLM:
         await self.collective_rpc("start_weight_update")
 
     async def update_weights(self, request):
-        assert not self.paused  # it may wait
+        assert self.paused == (len(self.cores) > 1)  # it may wait
         await self.collective_rpc("update_weights", kwargs={"update_info": request.update_info})
 
     async def finish_weight_update(self, weight_version=None):
         await self.collective_rpc("finish_weight_update")
 
     async def update_weight_version(self, version):
-        self.llm.update_weight_version(version)
+        for core in {self.llm.core, *self.cores}:
+            core.set_weight_version(version)
 
     async def reset_prefix_cache(self, reset_running_requests=False, reset_connector=False):
         return self.llm._reset(reset_running_requests)

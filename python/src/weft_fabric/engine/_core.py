@@ -195,9 +195,13 @@ class Core:
         except Error as error:
             return str(error)
 
-    def is_staged(self, version: int | None) -> bool:
-        """Whether stage() would not wait."""
-        return isinstance(self.ready(version), int)
+    def here(self, version: int | None) -> int | str:
+        """The number of the version that this process could go to now. It asks no other process, so any may be called
+        alone, and while they compute together. A text: why the version is not here."""
+        try:
+            return self._open_group().here(version)
+        except Error as error:
+            return str(error)
 
     def commit(self) -> Version:
         """Moves all processes, or none."""

@@ -113,6 +113,15 @@ class Group:
         self._await(timeout)
         return self._target
 
+    def here(self, version: int | None) -> int:
+        """The number of the version that this process could go to now, without a word to the others: they may be
+        computing together. None: the newest that it knows of. Raises Error where that is not here."""
+        self._target = self.rollout.offered(timeout=0.0) if version is None else version
+        held = known(self.rollout.held)
+        if self._wait(0.0) is None and (held is None or held.number != self._target):
+            raise _passed(f"version {self._target} is not here{self.rollout._absence()}")
+        return self._target
+
     def commit(self, timeout: float, stream: Any = None) -> Version:
         """Moves each process to what stage() brought, or none of them. Returns what this process holds.
 

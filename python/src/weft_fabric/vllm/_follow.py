@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, AsyncIterator, Coroutine, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Coroutine, NamedTuple, Sequence
 
 from .._library import failure, lib
 from .._site import Site
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CACHES = ("reset", "keep", "salt")
 _POLL_S = 0.02
+_ANSWER_S = 180.0  # an answer of vLLM's core takes no longer than this beside what it waits for
 
 
 class Answer(NamedTuple):
@@ -148,36 +149,77 @@ class AsyncFollower:
         self._one = asyncio.Lock()
 
     async def open(self, site: Any, peer: str, options: Any) -> AsyncFollower:
-        await self.llm.init_weight_transfer_engine(SimpleNamespace(**_init(site, peer, options)))
+        init = SimpleNamespace(**_init(site, peer, options))
+        limit = options.get("timeout", 60.0)
+        await self._agreed(lambda: self._answered(self.llm.init_weight_transfer_engine(init), limit))
         await self._learn()
         return self
 
+    async def _agreed(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Acts where workers agree. Data-parallel engines that exchange experts stand still for that: they wait for
+        each other in each step, and a worker that waits for the others to agree is late for theirs."""
+        parallel = getattr(getattr(self.llm, "vllm_config", None), "parallel_config", None)
+        together = getattr(parallel, "data_parallel_size", 1) > 1
+        await (self._still(act) if together else act())
+
+    async def _answered(self, call: Awaitable[Any], limit: float = 0.0) -> Any:
+        """Waits for a call of vLLM: its calls have no end where a core has died. TimeoutExpired."""
+        try:
+            return await asyncio.wait_for(call, limit + _ANSWER_S)
+        except asyncio.TimeoutError:
+            raise failure(lib.WEFT_E_TIMEOUT, f"vLLM's core gave no answer in {limit + _ANSWER_S:.0f} s") from None
+
+    async def _each(self, method: str, *args: Any) -> list[list[Any]]:
+        """What the workers of each data-parallel engine answer. vLLM's own collective_rpc gives the first engine's."""
+        every = getattr(getattr(self.llm, "engine_core", None), "call_utility_all_async", None)
+        if every is None:
+            return [await self._answered(self.llm.collective_rpc(method, args=args))]
+        found: list[list[Any]] = await self._answered(every("collective_rpc", method, None, args, None))
+        return found
+
+    async def _still(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Acts while the engine stands still. Requests are kept."""
+        await self._answered(self._pause())
+        try:
+            await act()
+        finally:
+            await self._answered(self.llm.resume_generation())
+
+    @staticmethod
+    def _label(each: list[list[Any]]) -> str:
+        """One label of all engines: those that have a share each count their roots together."""
+        labels = {label_of(held) for held in each}
+        return labels.pop() if len(labels) == 1 else label_of([one for held in each for one in held])
+
     async def _learn(self) -> None:
-        self.version = label_of(await self.llm.collective_rpc("weft_held"))
-        await self.llm.update_weight_version(self.version)
+        self.version = self._label(await self._each("weft_held"))
+        await self._answered(self.llm.update_weight_version(self.version))
 
     async def update(self, version: int | None = None, timeout: float = 60.0) -> str:
         """As Follower.update. Requests run while the version comes, and are kept while it is committed."""
         async with self._one:
             end = time.monotonic() + timeout
-            wanted = {"version": await self._ready(version, timeout), "timeout": max(1.0, end - time.monotonic())}
-            await self.llm.start_weight_update()
-            await self.llm.update_weights(SimpleNamespace(update_info=wanted))
-            await self._pause()
-            try:
-                await self._commit()
-            finally:
-                await self.llm.resume_generation()
+            number = await self._ready(version, timeout)
+            wanted = SimpleNamespace(update_info={"version": number, "timeout": max(1.0, end - time.monotonic())})
+            await self._agreed(lambda: self._stage(wanted))
+            await self._still(self._commit)
             return self.version
+
+    async def _stage(self, wanted: SimpleNamespace) -> None:
+        await self._answered(self.llm.start_weight_update())
+        await self._answered(self.llm.update_weights(wanted), wanted.update_info["timeout"])
 
     async def _ready(self, version: int | None, timeout: float) -> int:
         """Waits until what leads to the version is staged in all workers. Returns its number."""
-        end = time.monotonic() + timeout
+        end, wanted = time.monotonic() + timeout, version
         while True:
-            numbers = await self.llm.collective_rpc("weft_ready", args=(version,))
-            missing = [text for text in numbers if isinstance(text, str)]
+            every = [one for each in await self._each("weft_ready", wanted) for one in each]
+            missing = [f"process {rank}: {one}" for rank, one in enumerate(every) if isinstance(one, str)]
+            if not missing and min(every) == max(every):
+                return int(every[0])
             if not missing:
-                return int(numbers[0])
+                wanted = max(every)  # that one process knows of a newer version
+                continue
             if time.monotonic() > end:
                 what = "the trainer's version" if version is None else f"version {version}"
                 raise failure(lib.WEFT_E_TIMEOUT, f"{what} did not come in {timeout} s: {missing[0]}")
@@ -193,13 +235,14 @@ class AsyncFollower:
         """Few calls one after the other, because the engine stands still."""
         before = self.version
         try:
-            self.version = label_of(await self.llm.collective_rpc("weft_finish"))
+            self.version = self._label(await self._each("weft_finish"))
         except BaseException:
             await self._learn()
             raise
         finally:
             if self.version != before:
-                await asyncio.gather(self.llm.update_weight_version(self.version), *self._drop_caches())
+                told = asyncio.gather(self.llm.update_weight_version(self.version), *self._drop_caches())
+                await self._answered(told)
 
     def _drop_caches(self) -> list[Coroutine[Any, Any, None]]:
         drops = [self._reset_prefixes()] if self.caches == "reset" else []

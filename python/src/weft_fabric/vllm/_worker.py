@@ -42,13 +42,13 @@ def _weft_label(self: Any) -> str:
 
 
 def _weft_is_staged(self: Any, version: int | None = None) -> bool:
-    """Whether a version is staged in each worker."""
-    return _needed(self).is_staged(version)
+    """Whether what leads to a version is staged in this worker."""
+    return isinstance(_needed(self).here(version), int)
 
 
 def _weft_ready(self: Any, version: int | None = None) -> int | str:
-    """The number that update_weights would bring without waiting, or None."""
-    return _needed(self).ready(version)
+    """The number of the version that this worker has what leads to, or why it has not."""
+    return _needed(self).here(version)
 
 
 def _weft_finish(self: Any) -> list[int] | None:
@@ -102,10 +102,15 @@ def attach(worker_class: Any) -> None:
     worker_class.weft_pause_ms, worker_class.weft_label = _weft_pause_ms, _weft_label
 
 
+# Calls in which all processes agree.
+_AGREE = frozenset(("init_weight_transfer_engine", "update_weights", "finish_weight_update", "weft_finish"))
+
+
 def attach_core(core_class: Any) -> None:
     """Has each finish_weight_update set the engine's weight_version to the label of what it brought, whoever calls it.
     After one that failed this is what the workers still hold. Data-parallel engines that exchange experts have one
-    label, because vLLM wants the same of all."""
+    label, because vLLM wants the same of all. While these run, calls in which processes agree are refused: an engine
+    that waits for the other's answer is late for the step that the other is in."""
     call = core_class.collective_rpc
     if hasattr(call, "__wrapped__"):
         return
@@ -113,7 +118,11 @@ def attach_core(core_class: Any) -> None:
     @functools.wraps(call)
     def call_and_label(self: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
         chosen = self.vllm_config.weight_transfer_config
-        if method != "finish_weight_update" or getattr(chosen, "backend", None) != "weft":
+        own = getattr(chosen, "backend", None) == "weft"
+        if own and method in _AGREE and getattr(self, "engines_running", False):
+            raise RuntimeError(f"{method}: data-parallel engines that exchange experts run: pause them first, keeping "
+                               f"their requests (POST /pause?mode=keep)")  # fmt: skip
+        if not own or method != "finish_weight_update":
             return call(self, method, *args, **kwargs)
         try:
             result = call(self, method, *args, **kwargs)
