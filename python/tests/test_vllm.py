@@ -188,6 +188,28 @@ class Following(unittest.TestCase):
                 llm.finish_weight_update()
                 self.assertEqual(llm.weight_version, held)
 
+    def test_a_poll_between_staging_and_commit(self):
+        """It may ask for a newer version, and the commit brings what was staged."""
+        with fleet(2) as (trained, trainer, llm, follower):
+            follower.update(0, BOUND)
+            step(trained, 1)
+            trainer.publish(1)
+            llm.start_weight_update()
+            llm.update_weights({"update_info": {"version": 1, "timeout": 3.0}})
+            before = {name: array.copy() for name, array in trained.items()}
+            step(trained, 2)
+            trainer.publish(2)
+            end = time.monotonic() + BOUND
+            while not all("2" in str(one) for one in llm.collective_rpc("weft_ready")):
+                self.assertLess(time.monotonic(), end)
+            begin = time.monotonic()
+            llm.finish_weight_update()
+            self.assertLess(time.monotonic() - begin, 2)
+            self.assertIn(":1:", _worker.label_of(llm.collective_rpc("weft_held")))
+            self.assertTrue(self.same(llm, before))
+            self.assertIn(":2:", follower.update(2, BOUND))
+            self.assertTrue(self.same(llm, trained))
+
     def derive(self, llm):
         """Has each worker compute the sum of its `o` after each commit, as an engine computes from its weights."""
         for worker in llm.workers:

@@ -1,7 +1,9 @@
 """How long an engine of vLLM stands still for a version, beside weft_commit alone in a plain process' memory: 1 % of a
-model of 100 million elements changes, 50 times. A part of vllm_engine.py, whose scenes are these two."""
+model of 100 million elements changes, 50 times. MODEL says which: dense (where nothing is given), moe, whose experts are
+moved, or glm, whose routers are computed again too. A part of vllm_engine.py, whose scenes are these two."""
 
 import asyncio
+import os
 import statistics
 import time
 
@@ -18,6 +20,8 @@ SIZES = {
     "num_attention_heads": 12,
     "num_key_value_heads": 4,
 }
+EXPERTS = {**SIZES, "num_hidden_layers": 4, "moe_intermediate_size": 512}
+MODELS = {"dense": SIZES, "moe": {**EXPERTS, "num_experts": 16}, "glm": {**EXPERTS, "n_routed_experts": 16}}
 
 
 def change(weights, generator):
@@ -74,7 +78,8 @@ class Alone:
 
 
 def model(folder):
-    config = scenes.config_of("dense", **SIZES)
+    name = os.environ.get("MODEL", "dense")
+    config = scenes.config_of(name, **MODELS[name])
     weights = scenes.weights_of(config)
     return weights, scenes.save(config, weights, f"{folder}/pause")
 
@@ -103,6 +108,7 @@ def scene_pause(folder):
         follower.update(version)
         clock.add("update", begin)
         clock.note("commit", follower.pause_ms())
+        clock.note("engine's own code", max(llm.collective_rpc(scenes.derive_ms)))
 
     with scenes.trainer_of(weights, "loop", **{"trainer.journal": "512MiB", **MEMORY}) as trainer:
         alone = Alone(weights, trainer, "loop")

@@ -116,11 +116,13 @@ class Group:
     def here(self, version: int | None) -> int:
         """The number of the version that this process could go to now, without a word to the others: they may be
         computing together. None: the newest that it knows of. Raises Error where that is not here."""
-        self._target = self.rollout.offered(timeout=0.0) if version is None else version
+        target = self.rollout.offered(timeout=0.0) if version is None else version
+        if target is None:
+            raise _passed(f"the trainer has told of no version{self.rollout._absence()}")
         held = known(self.rollout.held)
-        if self._wait(0.0) is None and (held is None or held.number != self._target):
-            raise _passed(f"version {self._target} is not here{self.rollout._absence()}")
-        return self._target
+        if self._wait(target, 0.0) is None and (held is None or held.number != target):
+            raise _passed(f"version {target} is not here{self.rollout._absence()}")
+        return target
 
     def commit(self, timeout: float, stream: Any = None) -> Version:
         """Moves each process to what stage() brought, or none of them. Returns what this process holds.
@@ -170,7 +172,7 @@ class Group:
 
     def _await(self, timeout: float) -> None:
         """Waits for what leads to the target, and learns what the others wait for."""
-        self._staged, fault = _fault(lambda: self._wait(timeout))
+        self._staged, fault = _fault(lambda: self._wait(self._target, timeout))
         if self.stale and not fault:
             fault = self._derived()
         if self._staged and self.judges and self._is_unknown(self._staged):
@@ -192,12 +194,12 @@ class Group:
         """Whether the trainer replaces weights that it cannot name. A wrong map would keep the engine wrong for good."""
         return not staged.base.run and known(self.rollout.held) is None
 
-    def _wait(self, timeout: float) -> Staged | None:
-        self.rollout.want(self._target)
+    def _wait(self, target: int, timeout: float) -> Staged | None:
+        self.rollout.want(target)
         end = time.monotonic() + timeout
         while True:
             held = known(self.rollout.held)
-            left = 0.0 if held and held.number == self._target else end - time.monotonic()
+            left = 0.0 if held and held.number == target else end - time.monotonic()
             staged = self.rollout.staged(max(0.0, min(left, _SLICE_S)))
             if staged or left <= 0:
                 return staged
