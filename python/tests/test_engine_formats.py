@@ -13,10 +13,13 @@ try:
 except ImportError:
     support.skip("torch is missing (tools/run-tests installs it)")
 
+import numpy as np  # noqa: E402
+from engine_copies import commit  # noqa: E402
+
 import weft_fabric as weft  # noqa: E402
 from weft_fabric.engine import _derive, _formats  # noqa: E402
 from weft_fabric.engine._framework import Framework  # noqa: E402
-from weft_fabric.engine._moves import Move  # noqa: E402
+from weft_fabric.engine._moves import Move, digits_of  # noqa: E402
 from weft_fabric.engine._recorder import Recording, guarded, record  # noqa: E402
 from weft_fabric.engine._trace import Trace, Untold  # noqa: E402
 from weft_fabric.vllm import _framework  # noqa: E402
@@ -321,6 +324,9 @@ class Packings(unittest.TestCase):
                 self.assertRegex(found.others["w"], text)
                 self.assertEqual((found.moved, ".w" in found.made), ({}, True))
 
+        self.assertIsNone(digits_of(np.arange(1, 9)))
+        self.assertIsNone(digits_of(np.arange(8, 0, -1)))
+
     def test_what_is_computed_beside(self):
         def keep(layer, weight):
             layer.copy = weight * 2
@@ -507,14 +513,7 @@ class Derivations(unittest.TestCase):
 
     def commit(self, model, found, reloads, copies, weights):
         """What a commit does: elements go where copies say."""
-        homes = [*model.named_parameters(), *reloads.weights.items()]
-        homes += [("kept", move.model) for move in found.moves.values() if move.kept]
-        for copy in copies:
-            for _, home in homes:
-                first = (copy.data - home.data_ptr()) // copy.item
-                if 0 <= first < home.numel():
-                    got = weights[copy.tensor].as_strided(copy.sizes, copy.source, copy.first)
-                    home.data.as_strided(copy.sizes, copy.target, first).copy_(got)
+        commit([*model.parameters(), *reloads.weights.values(), *found.kept()], copies, weights)
 
     def test_versions_are_those_of_a_load(self):
         first = self.weights(1)
