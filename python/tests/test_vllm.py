@@ -568,7 +568,8 @@ class Refusals(unittest.TestCase):
         self.assertIn("another backend for it, or load the model without", _refusals.advice(fp8))
         self.assertIn("moe_backend, such as 'triton'", _refusals.advice(moe("CPU")["mlp.experts"]))
         hook = {"process_weights_after_loading": lambda self, dtype: None}
-        self.assertEqual(self.refused({"attn": self.method("MLAAttention", **hook)}), "")
+        for known in ("MLAAttention", "MMEncoderAttention"):
+            self.assertEqual(self.refused({"attn": self.method(known, **hook)}), "")
         self.assertIn(
             "Compressor makes tensors of weights after the load, which weft does not know (layer c)",
             self.refused({"c": self.method("Compressor", **hook)}),

@@ -16,8 +16,9 @@ _PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMeth
 _PLAIN_MOE = frozenset(("TRITON", "BATCHED_TRITON"))
 
 
-# Modules that process weights by themselves, and of which _formats knows what they make.
-_HOOKS = frozenset(("Attention", "MLAAttention"))
+# Modules that process weights by themselves, and of which _formats knows what they make. MMEncoderAttention makes
+# nothing of weights: its scales come from a file.
+_HOOKS = frozenset(("Attention", "MLAAttention", "MMEncoderAttention"))
 # Methods that hold no weights of a trainer: scales of what attention caches.
 _NO_METHODS = frozenset(("BaseKVCacheMethod",))
 
