@@ -124,6 +124,13 @@ def block(**more):
     return fp8.Fp8Config(True, **{"activation_scheme": "dynamic", "weight_block_size": [128, 128], **more})
 
 
+def e8m0():
+    """Blocks whose scales are powers of two in the checkpoint."""
+    config = block()
+    config.is_scale_e8m0 = True
+    return config
+
+
 def fp8_experts(backend, **more):
     return experts(fp8, "select_fp8_moe_backend", fp8_oracle, "Fp8MoeBackend", backend, quant_config=block(**more))
 
@@ -315,27 +322,33 @@ class Classes(unittest.TestCase):
                 self.check(lambda: fp8_experts(backend), bulk, scales)  # which it clamps
 
     def test_linear_layers_in_block_fp8(self):
-        for module, kernel in (
-            ("cutlass", "CutlassFp8BlockScaledMMKernel"),
-            ("triton", "TritonFp8BlockScaledMMKernel"),
-            ("flashinfer", "FlashInferFp8BlockScaledMMKernel"),
-            ("b12x", "B12xFp8BlockScaledMMKernel"),
-            ("aiter", "AiterFp8BlockScaledMMKernel"),
-            ("pytorch", "BlockWiseTorchFP8ScaledMMLinearKernel"),
+        """Some kernels compute with powers of two as float32; XPU repeats scales of a block that parts do not fill."""
+        for module, kernel, wide in (
+            ("cutlass", "CutlassFp8BlockScaledMMKernel", False),
+            ("triton", "TritonFp8BlockScaledMMKernel", False),
+            ("flashinfer", "FlashInferFp8BlockScaledMMKernel", False),
+            ("b12x", "B12xFp8BlockScaledMMKernel", True),
+            ("aiter", "AiterFp8BlockScaledMMKernel", True),
+            ("pytorch", "BlockWiseTorchFP8ScaledMMLinearKernel", False),
+            ("xpu", "XPUFp8BlockScaledMMKernel", False),
         ):
             with self.subTest(kernel):
                 self.check(lambda: fused(module, kernel, block()), "weight weight_scale_inv")
+                names = ("weight", "weight_scale_inv")
+                self.check(lambda: fused(module, kernel, e8m0()), *(names if wide else [" ".join(names)]))
+        kernel = "XPUFp8BlockScaledMMKernel"
+        self.check(lambda: fused("xpu", kernel, block(), (256, 64)), "weight", "weight_scale_inv")
 
     def test_linear_layers_by_deep_gemm(self):
-        """On Hopper that leaves scales as they are. With scales of powers of two, vLLM rounds codes anew."""
-        from vllm.model_executor.kernels.linear.scaled_mm import deep_gemm
-
-        build = lambda: fused("deep_gemm", "DeepGemmFp8BlockScaledMMKernel", block())  # noqa: E731
+        """On Hopper that leaves scales as they are. With powers of two, vLLM rounds anew what has other scales."""
+        build = lambda config: fused("deep_gemm", "DeepGemmFp8BlockScaledMMKernel", config)  # noqa: E731
+        deep_gemm = importlib.import_module(f"{KERNELS}.deep_gemm")
         with mock.patch.object(deep_gemm, "is_deep_gemm_supported", return_value=True):
             with mock.patch.object(deep_gemm, "is_deep_gemm_e8m0_used", return_value=False):
-                self.check(build, "weight weight_scale_inv")
+                self.check(lambda: build(block()), "weight weight_scale_inv")
             with mock.patch.object(deep_gemm, "is_deep_gemm_e8m0_used", return_value=True):
-                self.refused(build, "weight is moved to other places with other weights")
+                self.refused(lambda: build(block()), "weight is moved to other places with other weights")
+                self.check(lambda: build(e8m0()), "weight", "weight_scale_inv")
 
     def test_linear_layers_with_a_scale_for_each_row(self):
         for module, kernel in (
