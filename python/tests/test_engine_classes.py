@@ -339,6 +339,15 @@ class Classes(unittest.TestCase):
         kernel = "XPUFp8BlockScaledMMKernel"
         self.check(lambda: fused("xpu", kernel, block(), (256, 64)), "weight", "weight_scale_inv")
 
+    @unittest.skipUnless(hasattr(torch.ops._C, "convert_weight_packed"), "vLLM has no such operation for this CPU")
+    def test_block_fp8_by_the_cpu(self):
+        """Packed by vLLM's own operations."""
+        bulk, scales = "w13_weight w2_weight", ("w13_weight_scale_inv", "w2_weight_scale_inv")
+        self.check(lambda: fused("cpu", "CPUFp8BlockScaledMMKernel", block()), "weight weight_scale_inv")
+        self.check(lambda: fused("cpu", "CPUFp8W8A8BlockScaledMMKernel", block()), "weight", "weight_scale_inv")
+        self.check(lambda: fp8_experts("CPU"), " ".join([bulk, *scales]))
+        self.check(lambda: fp8_experts("CPU_W8A8"), f"{bulk} {scales[1]}", scales[0])
+
     def test_linear_layers_by_deep_gemm(self):
         """On Hopper that leaves scales as they are. With powers of two, vLLM rounds anew what has other scales."""
         build = lambda config: fused("deep_gemm", "DeepGemmFp8BlockScaledMMKernel", config)  # noqa: E731
