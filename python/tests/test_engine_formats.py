@@ -13,13 +13,12 @@ try:
 except ImportError:
     support.skip("torch is missing (tools/run-tests installs it)")
 
-import numpy as np  # noqa: E402
 from engine_copies import commit  # noqa: E402
 
 import weft_fabric as weft  # noqa: E402
 from weft_fabric.engine import _derive, _formats  # noqa: E402
 from weft_fabric.engine._framework import Framework  # noqa: E402
-from weft_fabric.engine._moves import Move, digits_of  # noqa: E402
+from weft_fabric.engine._moves import Move  # noqa: E402
 from weft_fabric.engine._recorder import Recording, guarded, record  # noqa: E402
 from weft_fabric.engine._trace import Trace, Untold  # noqa: E402
 from weft_fabric.vllm import _framework  # noqa: E402
@@ -80,6 +79,7 @@ class Packed(torch.nn.Module):
 
     def __init__(self, method=Method):
         super().__init__()
+        self.rows = 4  # that loaders fill of each half
         self.layer = torch.nn.Module()
         self.layer.method = method()
         self.layer.bias = torch.nn.Parameter(torch.ones(3), False)
@@ -91,7 +91,7 @@ class Packed(torch.nn.Module):
     def load_weights(self, weights):
         for name, loaded in weights:
             expert, part = name.split(".")
-            self.layer.w.data[int(expert)].narrow(0, 4 * int(part), 4).copy_(loaded)
+            self.layer.w.data[int(expert)].narrow(0, 4 * int(part), self.rows).copy_(loaded[: self.rows])
 
     def trace(self):
         return Trace(self.layer, {"w": self.meta}, ["bias"], (__name__,), self.process).trace()
@@ -144,6 +144,35 @@ class Packings(unittest.TestCase):
             self.filled(model, model.found().moves)
             back = _derive.model_of(model.found().moves["layer.w"])
             self.assertTrue(torch.equal(back, self.dense(lambda weight: weight)))
+
+    def test_padding_that_no_loader_fills(self):
+        """Processing sets the last row of each half to zero, whatever is there, and packs that too."""
+
+        def pack(weight):
+            weight = weight.clone()
+            weight[:, 3::4] = 0
+            return packed(weight)
+
+        model = Packed(type("Other", (Method,), {"pack": lambda _, layer, weight: pack(weight)}))
+        traced = model.trace()
+        mask = torch.arange(8 * 6) // 6 % 4 == 3
+        self.assertTrue(torch.equal(traced.padding["w"], mask))
+        moves = {"layer.w": Move(model.layer, "w", model.meta, traced.moved["w"], False, traced.padding["w"])}
+        held = lambda moves: _formats._of_checkpoint(lambda: self.weights.items(), model, self.cpu, moves)  # noqa: E731
+        model.layer.w.data.copy_(self.dense(pack))
+        for model.rows in (3, 4):
+            found = _formats._judge(_formats.Formats({"layer": None}, dict(moves)), held)
+            self.assertEqual([*found.moves], ["layer.w"] if model.rows == 3 else [])
+        with self.assertRaisesRegex(weft.TensorError, "'layer.w': a tensor lands where the engine has padding"):
+            self.recorded(model, moves)
+        model.rows = 3
+        self.filled(model, moves)
+        self.assertTrue(torch.equal(model.layer.w, self.dense(pack)))
+        made_up = lambda tensor: tensor.copy_(torch.arange(3 * 8 * 6).view(3, 8, 6))  # noqa: E731
+        model.layer.w.data.copy_(pack(made_up(torch.empty(3, 8, 6))))
+        for spoil, wrong in ((0, set()), (1, {"layer.w"})):
+            model.layer.w.data.view(-1)[-1] += spoil
+            self.assertEqual(_formats._wrong(moves, _formats._of_dummy(self.cpu, moves, made_up)), wrong)
 
     def test_a_trace_leaves_the_model_as_it_is(self):
         model = Packed()
@@ -306,8 +335,13 @@ class Packings(unittest.TestCase):
         base = torch.arange(48).view(1, 8, 6).float()
         for text, pack in (
             ("packed in no regular way", lambda layer, w: w * 2),
-            ("padding, or elements that were computed", lambda layer, w: w + 0.25),
-            ("padding, or elements that were computed", lambda layer, w: torch.where(base == 5, 0.0, w)),
+            ("padding other than zeros, or elements that were", lambda layer, w: w + 0.25),
+            ("padding other than zeros, or elements that were", lambda layer, w: torch.where(base == 5, 0.5, w)),
+            (
+                "padding other than zeros, or elements that were",
+                lambda layer, w: torch.cat([w[:1] * (base != 5), w[1:]]),
+            ),
+            ("another where its bits are no digits", lambda layer, w: torch.where(w.abs() < 1e-30, 0.0, w)),
             ("other places with other weights", lambda layer, w: w.flip(2) if w[0, 0, 0] > 9 else w.clone()),
             ("another when processed again", lambda layer, w: w[:, :4].clone()),
             ("does not lie in one go", lambda layer, w: w.repeat(1, 1, 2)[:, :, ::2]),
@@ -323,9 +357,6 @@ class Packings(unittest.TestCase):
                 found = self.traced(pack)
                 self.assertRegex(found.others["w"], text)
                 self.assertEqual((found.moved, ".w" in found.made), ({}, True))
-
-        self.assertIsNone(digits_of(np.arange(1, 9)))
-        self.assertIsNone(digits_of(np.arange(8, 0, -1)))
 
     def test_what_is_computed_beside(self):
         def keep(layer, weight):

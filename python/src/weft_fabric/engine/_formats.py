@@ -122,7 +122,10 @@ def _trace(
 
 def _add(path: str, layer: torch.nn.Module, metas: Metas, traced: Traced, found: Formats, of: Framework) -> None:
     device = next(tensor.device for tensor in layer.parameters())
-    own = {name: Move(layer, name, metas[name], digits) for name, digits in traced.moved.items()}
+    own = {
+        name: Move(layer, name, metas[name], digits, False, traced.padding.get(name))
+        for name, digits in traced.moved.items()
+    }
     size = sum(tensor.nbytes for tensor in found.kept()) + sum(metas[name].nbytes for name in traced.others)
     if size > LIMIT:
         raise Untold(f"with it weft would keep {size >> 20} MB of copies")
@@ -175,6 +178,8 @@ def _of_dummy(device: torch.device, moves: Moves, fill: Callable[[torch.Tensor],
     for name, move in moves.items():
         tensor = like(move.model, device)
         fill(tensor)
+        if move.padding is not None:
+            tensor.data.view(-1, len(move.padding))[:, move.padding.to(device)] = 0
         copy = Copy(name, 0, tuple(tensor.shape), tensor.stride(), 0, tensor.stride(), tensor.element_size(), name)
         if move.kept:
             yield name, [Remade(name, move.model.data, tensor.data)]
@@ -202,7 +207,12 @@ def _wrong(moves: Moves, held: Iterable[Elements]) -> set[str]:
                 one.live.copy_(one.value)
             elif not one.is_same():
                 wrong.add(name)
-    return wrong | {name for name, count in left.items() if count}
+    return wrong | {name for name, count in left.items() if count not in (0, _padding(moves[name]))}
+
+
+def _padding(move: Move) -> int:
+    """How many elements of a parameter are padding, which a checkpoint does not have."""
+    return 0 if move.padding is None else int(move.padding.sum()) * (move.model.numel() // len(move.padding))
 
 
 def _judge(found: Formats, held: Callable[[Moves], Iterable[Elements]]) -> Formats:

@@ -32,21 +32,27 @@ class Move(NamedTuple):
     model: Any  # the parameter in the model format: on the device meta, or weft's own where `kept`
     digits: tuple[Digit, ...]  # the smallest unit first
     kept: bool = False  # no element is moved: versions write `model`, and the engine's is computed from that
+    padding: Any = None  # a mask of an expert's elements: those that processing sets to zero, whatever loaders fill
 
 
-Index = Callable[[int], int]  # the element that lies at a place of kernel memory
+Index = Callable[[int], int]  # the element that lies at a place of kernel memory, -1 for padding
 
 
 def _run(index: Index, count: int) -> int:
-    """How many places go on as the first two do. Few are asked: where one digit ends, the next counts one."""
+    """How many places go on as the first two do. Few are asked: where one digit ends, the next counts one. Padding goes
+    on as any."""
     first, last, end = index(0), 1, 2
     step = index(1) - first
-    while end < count and index(end) == first + end * step:
+
+    def goes_on(place: int) -> bool:
+        return index(place) in (-1, first + place * step)
+
+    while end < count and goes_on(end):
         last, end = end, 2 * end
     end = min(end, count)
     while end - last > 1:
         middle = (last + end) // 2
-        last, end = (middle, end) if index(middle) == first + middle * step else (last, middle)
+        last, end = (middle, end) if goes_on(middle) else (last, middle)
     return end
 
 

@@ -90,6 +90,7 @@ class Recording:
         self.landed: dict[str, list[Copy]] = {}  # the copies of each parameter
         self.taken: dict[str, list[Copy]] = {}  # the copies of each tensor
         self.constants: list[torch.Tensor] = []
+        self.padding: dict[str, torch.Tensor] = {}  # of packed parameters: elements that processing sets to zero
         self.places: dict[int, tuple[str, torch.Tensor]] = {}  # by the storage
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             if tensor.numel() and (name in moves or not tensor.is_meta):
@@ -342,6 +343,12 @@ def _mask(recording: Recording, tensor: torch.Tensor, copies: list[Copy]) -> tor
             raise TensorError(copy.tensor, f"it lands in {copy.parameter} where another tensor lands: of tied tensors "
                                            f"leave all but one out of the layout")  # fmt: skip
         place.fill_(True)
+    padding = recording.padding.get(recording.places[storage._cdata][0])
+    if padding is not None:
+        experts = mask.view(-1, len(padding))
+        if bool(experts[:, padding].any()):
+            raise TensorError(copies[0].parameter, "a tensor lands where the engine has padding")
+        experts[:, padding] = True
     for constant in recording.constants:
         if constant.untyped_storage()._cdata == storage._cdata:
             mask.as_strided(constant.shape, constant.stride(), constant.storage_offset()).fill_(True)
@@ -449,6 +456,7 @@ def record(
     specs = {spec.name: spec for spec in layout}
     with in_model_format(moves):
         recording = recorded(model, specs.values(), device, moves, reloads.limit if reloads else 0)
+        recording.padding = {name: move.padding for name, move in moves.items() if move.padding is not None}
         copies = list(recording.copies)
         if reloads and recording.computed:
             check_claims(recording)

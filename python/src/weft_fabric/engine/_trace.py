@@ -44,6 +44,7 @@ class Traced(NamedTuple):
     moved: dict[str, tuple[Digit, ...]]  # parameters whose elements are moved
     others: dict[str, str]  # the other parameters, and why
     made: list[str]  # paths of tensors that are computed from weights
+    padding: dict[str, torch.Tensor] = {}  # of moved parameters: which elements of an expert lie nowhere
 
 
 class _Scratch(NamedTuple):
@@ -208,15 +209,27 @@ def _sliced(meta: torch.Tensor) -> torch.Tensor:
     return part
 
 
-def _lies(values: torch.Tensor, filling: torch.Tensor, digits: Sequence[Digit]) -> bool:
-    """Whether memory holds what the model format was filled with, by digits."""
+def _lies(
+    values: torch.Tensor, filling: torch.Tensor, digits: Sequence[Digit], padding: torch.Tensor | None = None
+) -> bool:
+    """Whether memory holds what the model format was filled with, by digits; and zeros in places that are padding."""
     order = sorted(digits, key=lambda digit: -abs(digit.target))
     if prod(digit.extent for digit in order) != len(values) or len(values) > len(filling):
         return False
     wanted = _bits(filling).as_strided([digit.extent for digit in order], [digit.unit for digit in order])
     back = [dim for dim, digit in enumerate(order) if digit.target < 0]
     wanted = wanted.flip(back) if back else wanted
+    if padding is not None:
+        wanted = wanted.masked_fill(padding.view(wanted.shape), 0)
     return torch.equal(wanted, _bits(values).view(wanted.shape))
+
+
+def _padding(places: torch.Tensor, digits: Sequence[Digit], one: int) -> torch.Tensor | None:
+    """Which elements of an expert lie in the places of padding. None: not the same of each."""
+    order = sorted(digits, key=lambda digit: -digit.unit)
+    every = places.as_strided([digit.extent for digit in order], [abs(digit.target) for digit in order])
+    experts = every.flip([dim for dim, digit in enumerate(order) if digit.target < 0]).reshape(-1, one)
+    return experts[0].cpu() if bool((experts == experts[0]).all()) else None
 
 
 def _count(memo: dict[int, Any], metas: Metas, few: Metas) -> None:
@@ -252,6 +265,8 @@ class Trace:
         self.kept = {name: layer._parameters[name] for name in kept}
         self.device = next(tensor.device for tensor in layer.parameters())
         self.others: dict[str, str] = {}
+        self.places: dict[str, torch.Tensor] = {}  # of padding, in memory
+        self.padding: dict[str, torch.Tensor] = {}  # the same, of one expert in the model format
 
     def play(self, filling: Callable[[str, torch.Tensor], torch.Tensor], other: bool = False) -> _Scratch:
         """The layer after processing, where each parameter of the model format was filling(name, parameter).
@@ -301,9 +316,8 @@ class Trace:
             raise Untold(f"{number} is a number that was computed from weights")
         made = self.made(first, second)
         made += [f".{n}" for n in self.others if f".{n}" not in made and self.layer._parameters.get(n) is not None]
-        return Traced(
-            {n: self.whole(n, found) for n, found in moved.items() if n not in self.others}, self.others, made
-        )
+        whole = {n: self.whole(n, found) for n, found in moved.items() if n not in self.others}
+        return Traced(whole, self.others, made, {n: mask for n, mask in self.padding.items() if n in whole})
 
     def passes(self, meta: torch.Tensor) -> int:
         return next(n for n in range(1, 10) if base_of(meta.dtype) ** n >= meta.numel())
@@ -352,7 +366,7 @@ class Trace:
         """Whether another filling lies by the same digits."""
         for name, digits in moved.items():
             values = self.values(after.layer, name)
-            if values is None or not _lies(values, filling[name], digits):
+            if values is None or not _lies(values, filling[name], digits, self.places.get(name)):
                 self.others.setdefault(name, f"{name} {why}")
 
     def made(self, one: _Scratch, other: _Scratch) -> list[str]:
@@ -380,17 +394,27 @@ class Trace:
         """The digits of one parameter; the experts are the outermost. (): its elements are computed."""
         meta, experts = self.metas[name], self.experts(name)
         base, one = base_of(meta.dtype), meta.numel() // experts
+        zeros = _bits(seen[0]) == 0 if seen else None
+        places = zeros if zeros is not None and bool(zeros.any()) else None
 
         def index(place: int) -> int:
+            if places is not None and bool(places[place]):
+                return -1
             return sum(int(_read(values[place : place + 1], meta.dtype)) * base**at for at, values in enumerate(seen))
 
         digits = digits_of(index, one)
         if digits is not None:
             digits = (*digits, Digit(experts, one, one)) if experts > 1 or not digits else digits
-            if all(_lies(values, self.digit(meta, at), digits) for at, values in enumerate(seen)):
+            right = all(_lies(values, self.digit(meta, at), digits, places) for at, values in enumerate(seen))
+            padding = _padding(places, digits, one) if right and places is not None else None
+            if padding is not None and places is not None:
+                self.places[name], self.padding[name] = places, padding
+            if right and (places is None or padding is not None):
                 return digits
         others = any(_has_others(values, meta.dtype) for values in seen)
-        why = "has padding, or elements that were computed" if others else "is packed in no regular way"
+        why = (
+            "has padding other than zeros, or elements that were computed" if others else "is packed in no regular way"
+        )
         self.others.setdefault(name, f"{name} {why}")
         return ()
 
