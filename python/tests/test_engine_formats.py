@@ -16,9 +16,9 @@ except ImportError:
 from engine_copies import commit  # noqa: E402
 
 import weft_fabric as weft  # noqa: E402
-from weft_fabric.engine import _derive, _formats  # noqa: E402
+from weft_fabric.engine import _derive, _formats, _trace  # noqa: E402
 from weft_fabric.engine._framework import Framework  # noqa: E402
-from weft_fabric.engine._moves import Move  # noqa: E402
+from weft_fabric.engine._moves import Digit, Move  # noqa: E402
 from weft_fabric.engine._recorder import Recording, guarded, record  # noqa: E402
 from weft_fabric.engine._trace import Trace, Untold  # noqa: E402
 from weft_fabric.vllm import _framework  # noqa: E402
@@ -155,6 +155,8 @@ class Packings(unittest.TestCase):
 
         model = Packed(type("Other", (Method,), {"pack": lambda _, layer, weight: pack(weight)}))
         traced = model.trace()
+        turned = _trace._padding(torch.tensor([0, 0, 0, 1]), (Digit(2, 1, 1), Digit(2, 2, -2)), 4)
+        self.assertEqual(turned.tolist(), [0, 1, 0, 0])
         mask = torch.arange(8 * 6) // 6 % 4 == 3
         self.assertTrue(torch.equal(traced.padding["w"], mask))
         moves = {"layer.w": Move(model.layer, "w", model.meta, traced.moved["w"], False, traced.padding["w"])}
