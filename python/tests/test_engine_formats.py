@@ -235,7 +235,8 @@ class Packings(unittest.TestCase):
         model.layer._cpu_unpacked_conv_weight = torch.ones(2)
         for version, names in (
             ("0.32.1+cpu", ["W_UV", "_cpu_unpacked_conv_weight", "made"]),
-            ("0.33.0", ["W_UV", "_cpu_unpacked_conv_weight"]),
+            ("0.33.0", ["W_UV", "_cpu_unpacked_conv_weight", "made"]),
+            ("0.34.0", ["W_UV", "_cpu_unpacked_conv_weight"]),
         ):
             with self.remembered(model, version) as of:
                 found = [name for name, _ in _formats.computed(model, of)]
@@ -310,7 +311,7 @@ class Packings(unittest.TestCase):
 
         for version, pack, why in (
             ("0.32.0", lambda layer, w: packed(w), None),
-            ("0.33.0", lambda layer, w: packed(w), "nobody that weft knows remembers"),
+            ("0.34.0", lambda layer, w: packed(w), "nobody that weft knows remembers"),
             ("0.32.0", lambda layer, w: hidden(layer) or w, "hidden, a object, was made at load, and may hold weights"),
             ("0.32.0", fails, "expert_map"),
             ("0.32.0", lambda layer, w: model.layer.w.data.mul_(2), "does 'mul_' with this parameter"),

@@ -15,7 +15,7 @@ from ..engine._trace import Untold
 from ._refusals import advice, of_module, packer
 
 # Version of vLLM, and where it has LAYERWISE_INFO (what each layer was like before its weights were loaded).
-_MEMORIES = {"0.32": "vllm.model_executor.model_loader.reload"}
+_MEMORIES = dict.fromkeys(("0.32", "0.33"), "vllm.model_executor.model_loader.reload")
 _COMPUTED = frozenset(
     ("W_UV", "W_UK", "W_UK_T", "W_UK_T_dcp_qrep", "W_K", "W_V", "_cpu_unpacked_conv_weight", "_bf16x3_weight",
      "_norm_weight_fp32", "hc_attn_fn_broadcast")
