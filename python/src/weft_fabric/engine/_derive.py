@@ -193,19 +193,19 @@ def model_of(move: Move) -> torch.Tensor:
 
 
 class Attention(NamedTuple):
-    """A module whose own processing computes tensors from other layers' weights."""
+    """A module that has tensors which are computed from other layers' weights."""
 
     path: str
     module: torch.nn.Module
     made: Sequence[str]
     owned: tuple[str, ...]
-    dtype: torch.dtype
+    process: Callable[[Any], None]  # computes them in a copy of the module
 
     def step(self) -> Iterator[Remade]:
         scratch = copied(self.module, self.owned, {})
         for one in self.made:
             _spoil(scratch, one.lstrip(".").split("."))
-        scratch.process_weights_after_loading(self.dtype)
+        self.process(scratch)
         yield from _remade(self.path, self.made, scratch, self.module, self.owned)
 
 

@@ -254,14 +254,17 @@ def _attention(model: torch.nn.Module, found: Formats, of: Framework) -> None:
     filled = {p.untyped_storage()._cdata for name, p in model.named_parameters() if name not in every}
     for name, tensor in every.items():
         path = name.partition(".impl.")[0] if ".impl." in name else name.rpartition(".")[0]
-        computes = path not in found.layers and hasattr(type(modules[path]), "process_weights_after_loading")
+        computes = path not in found.layers and of.finished_by(path, modules[path])
         if computes and tensor.untyped_storage()._cdata not in filled:
             made.setdefault(path, []).append(name[len(path) :])
     for path, names in made.items():
-        step = Attention(path, modules[path], names, of.owned, of.dtype)
+        process = of.finished_by(path, modules[path])
+        assert process is not None
+        step = Attention(path, modules[path], names, of.owned, process)
         try:
             recording = Recording(model, torch.device("cpu"))
             recording.watch(tensors(modules[path], of.owned, "", set()))
+            recording.watch(every.items())
             with guarded(recording):
                 fault = _fault(step)
         except TensorError:  # it would write to the model

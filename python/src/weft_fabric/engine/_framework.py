@@ -30,6 +30,8 @@ class Framework(NamedTuple):
     checkpoint  what the engine was loaded with, once more
     dummy       has a parameter hold what a load without a checkpoint makes up; None: there is a checkpoint
     dtype       of the model, which attention's processing is called with
+    finish      what a copy of the module at a path computes tensors by after all layers, where no method of the
+                module's own does; None: nothing does
     """
 
     owned: tuple[str, ...] = ()
@@ -43,7 +45,14 @@ class Framework(NamedTuple):
     checkpoint: Callable[[], Weights] = lambda: ()
     dummy: Callable[[torch.Tensor], None] | None = None
     dtype: torch.dtype = torch.bfloat16
+    finish: Callable[[str], Optional[Callable[[Any], None]]] = _nothing
 
     def process(self, layer: Any) -> None:
         """Has a layer's weights processed as at the load."""
         self.packer(layer).process_weights_after_loading(layer)
+
+    def finished_by(self, path: str, module: Any) -> Callable[[Any], None] | None:
+        """What a copy of a module computes tensors by after all layers; None: nothing does."""
+        if hasattr(type(module), "process_weights_after_loading"):
+            return lambda scratch: scratch.process_weights_after_loading(self.dtype)
+        return self.finish(path)

@@ -79,7 +79,8 @@ class Model:
         derived = self.formats.derived()
         made = {name: tensor for name, tensor in computed(self.model, self.of) if name not in derived}
         ignore = [*self._init.ignore, *derived]
-        copies = record(self.model, layout, self.device, ignore, made, self.formats.moves, self._reloads)
+        with self.of.context():
+            copies = record(self.model, layout, self.device, ignore, made, self.formats.moves, self._reloads)
         if not self._init.empty and not self.core.is_discarded:
             self._prove()
         return copies
