@@ -1,15 +1,23 @@
-"""weft_fabric.adapters.sglang in a real SGLang engine, on the host's cores, in the environment of tools/run-sglang.
+"""weft_fabric.sglang in real SGLang engines, on the host's cores, in the environment of tools/run-sglang.
 
 test_sglang_engine.py dense FOLDER    plays the judge: an engine that loads a checkpoint, and prints a line "said JSON"
 """
 
+import contextlib
+import hashlib
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+import types
 import unittest
+import unittest.mock as mock
+import urllib.request
 from pathlib import Path
 
 import support
@@ -19,6 +27,7 @@ if importlib.util.find_spec("sglang") is None:
 
 import vllm_engine as models  # noqa: E402
 import weft_fabric as weft  # noqa: E402
+import weft_fabric.sglang  # noqa: E402
 
 OPTIONS = {
     "device": "cpu",
@@ -34,6 +43,84 @@ OPTIONS = {
     "log_level": "error",
 }
 VERSIONS = 4
+# What SGLang asks of a DeepSeek-V3 on a CPU beyond what vLLM does.
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256, "beta_fast": 32, "beta_slow": 1,
+        "mscale": 1.0, "mscale_all_dim": 1.0}  # fmt: skip
+OF_SGLANG = {"deepseek": {"rope_scaling": YARN, "moe_layer_freq": 1}}
+
+
+# ---- in the engine's processes
+
+
+def plug():
+    """A plug-in of the tests: methods for collective_rpc, and MLA's absorbed form, in which the engine computes with
+    w_kc and w_vc. SGLang's backend torch_native takes the other one at prefill, and fails with that. With
+    SGLANG_OPT_FUSE_SWIGLU_INTERLEAVED experts have gate and up in turns, which SGLang does for CUDA alone."""
+    from sglang.srt.layers.quantization import unquant
+    from sglang.srt.managers.scheduler import Scheduler
+    from sglang.srt.models.deepseek_common import attention_backend_handler as handlers
+
+    handlers.AttentionBackendRegistry.register("torch_native", handlers._dispatch_mla_subtype)
+    own = unquant.UnquantizedFusedMoEMethod._maybe_interleave_w13_for_fused_swiglu
+
+    def interleave(method, layer):
+        with mock.patch.object(unquant, "_is_cuda", True):
+            own(method, layer)
+
+    unquant.UnquantizedFusedMoEMethod._maybe_interleave_w13_for_fused_swiglu = interleave
+    Scheduler.weft_sums, Scheduler.weft_undo_next = sums, undo_next
+    Scheduler.weft_watch, Scheduler.weft_watched = watch, watched
+
+
+def model_of(scheduler):
+    return scheduler.tp_worker.model_runner.model
+
+
+def sums(scheduler, file):
+    """Writes the bits of all that the model holds: parameters, buffers and other tensors."""
+    import torch
+
+    found = {}
+    for path, module in model_of(scheduler).named_modules():
+        for name, one in {**vars(module), **module._parameters, **module._buffers}.items():
+            if isinstance(one, torch.Tensor) and one.numel():
+                data = one.detach().contiguous().view(-1).view(torch.uint8).numpy()
+                found[f"{path}.{name}"] = hashlib.sha1(data).hexdigest()
+    Path(file).write_text(json.dumps(found))
+
+
+def undo_next(scheduler):
+    from weft_fabric.sglang import _process
+
+    models.undo_next(types.SimpleNamespace(weight_transfer_engine=_process._process))
+
+
+def watch(scheduler):
+    """Counts from here on how often the live layers are processed or restored."""
+    scheduler.weft_calls = []
+    live = set(model_of(scheduler).modules())
+    for kind in {type(layer.quant_method) for layer in live if getattr(layer, "quant_method", None) is not None}:
+        for name in ("process_weights_after_loading", "restore_weights_before_loading"):
+            watch_one(kind, name, live, scheduler.weft_calls)
+
+
+def watch_one(kind, name, live, calls):
+    own = getattr(kind, name, None)
+
+    def watched(method, layer, *args):
+        if layer in live:
+            calls.append(name)
+        return own(method, layer, *args)
+
+    if own:
+        setattr(kind, name, watched)
+
+
+def watched(scheduler, file):
+    Path(file).write_text(json.dumps(scheduler.weft_calls))
+
+
+# ---- outside
 
 
 def engine_of(path, **options):
@@ -42,17 +129,30 @@ def engine_of(path, **options):
     return sglang.Engine(model_path=str(path), **OPTIONS, **options)
 
 
-def ask(engine):
+def answered(outputs):
     """Tokens, and the bits of their log-probabilities."""
-    sampling = {"max_new_tokens": 12, "temperature": 0, "ignore_eos": True}
-    prompts = [list(prompt) for prompt in models.PROMPTS]
-    outputs = engine.generate(input_ids=prompts, sampling_params=sampling, return_logprob=True)
     likely = [[one[0].hex() for one in output["meta_info"]["output_token_logprobs"]] for output in outputs]
     return [[output["output_ids"], hexes] for output, hexes in zip(outputs, likely)]
 
 
+def question(tokens=12):
+    sampling = {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True}
+    return {"input_ids": [list(p) for p in models.PROMPTS], "sampling_params": sampling, "return_logprob": True}
+
+
+def ask(engine):
+    return answered(engine.generate(**question()))
+
+
+def told(engine, method):
+    """What a method of the plug-in above says of the engine's process."""
+    with tempfile.NamedTemporaryFile() as file:
+        engine.collective_rpc(method, file=file.name)
+        return json.loads(Path(file.name).read_text())
+
+
 def dense(path):
-    """What an engine says that loaded a checkpoint by SGLang's own start, in a process of its own."""
+    """What an engine says and holds that loaded a checkpoint by SGLang's own start, in a process of its own."""
     command = [sys.executable, "-B", "-W", "ignore", __file__, "dense", str(path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
     lines = [line for line in done.stdout.split("\n") if line.startswith("said ")]
@@ -61,51 +161,152 @@ def dense(path):
 
 
 def plug_in(folder):
-    """Makes weft known to SGLang's processes, as an installed package is."""
+    """Makes weft and plug() known to SGLang's processes, as installed packages are."""
     info = Path(folder) / "entry" / "weft-0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nweft = weft_fabric.adapters.sglang:register\n")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(info.parent), os.environ.get("PYTHONPATH", "")])
+    points = "weft = weft_fabric.sglang:register\nplug = test_sglang_engine:plug\n"
+    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{points}")
+    paths = [str(info.parent), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     sys.path.insert(0, str(info.parent))
 
 
 class InSglang(unittest.TestCase):
-    def test_tokens_and_logprobs_are_those_of_a_dense_load(self):
-        import weft_fabric.adapters.sglang as adapter
-
+    @classmethod
+    def setUpClass(cls):
         holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        folder = Path(holder.name)
-        plug_in(folder)
-        config = models.config_of("dense")
-        weights = models.weights_of(config)
-        engine = engine_of(models.save(config, weights, folder / "0"), custom_weight_loader=[adapter.LOADER])
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = Path(holder.name)
+        plug_in(cls.folder)
+
+    def follower(self, engine, trainer):
+        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
+        return weft.sglang.follow(engine, models.SITE.format(provider="tcp"), "a", overrides=overrides)
+
+    def undone(self, engine, follower, version):
+        """A commit that is undone, as when another process fails. Returns what the engine says and holds then."""
+        engine.collective_rpc("weft_undo_next")
+        with self.assertRaisesRegex(weft.CallError, "the commit was undone: process 0: planted"):
+            follower.update(version, timeout=120)
+        return [ask(engine), told(engine, "weft_sums")]
+
+    def versions(self, name, judged):
+        config = models.config_of(name, **OF_SGLANG.get(name, {}))
+        weights, folder = models.weights_of(config), self.folder / name
+        engine = engine_of(models.save(config, weights, folder / "0"), custom_weight_loader=[weft.sglang.LOADER])
         self.addCleanup(engine.shutdown)
+        engine.collective_rpc("weft_watch")
         said = []
-        with models.trainer_of(weights, "tcp") as trainer:
-            overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
-            with adapter.follow(engine, models.SITE.format(provider="tcp"), "a", overrides=overrides) as follower:
-                for version in range(VERSIONS):
-                    if version:
-                        models.step(weights, version)
-                        trainer.publish(version)
-                    self.assertIn(f":{version}:", follower.update(version, timeout=120))
-                    said.append(ask(engine))
-                    models.save(config, weights, folder / str(version))
+        with models.trainer_of(weights, "tcp") as trainer, self.follower(engine, trainer) as follower:
+            for version in range(VERSIONS):
+                if version:
+                    models.step(weights, version)
+                    trainer.publish(version)
+                if version == VERSIONS // 2:
+                    self.assertEqual(self.undone(engine, follower, version), said[-1])
+                self.assertIn(f":{version}:", follower.update(version, timeout=120))
+                said.append([ask(engine), told(engine, "weft_sums")])
+                engine.release_memory_occupation(["weights"])
+                with self.assertRaisesRegex(weft.CallError, "the engine sleeps"):
+                    follower.update(version)
+                engine.resume_memory_occupation(["weights"])
+                models.save(config, weights, folder / str(version))
+            with self.assertRaisesRegex(weft.Error, "version 9 did not come in 0.5 s"):
+                follower.update(9, timeout=0.5)
+            self.assertEqual(ask(engine), said[-1][0])  # the engine serves on
+        self.assertEqual(told(engine, "weft_watched"), [])
+        engine.begin_weight_update()
+        engine.end_weight_update()
+        self.assertNotEqual(told(engine, "weft_watched"), [])  # so the comparison can fail
+        engine.shutdown()
+        for one, other in zip(said, said[1:]):
+            self.assertNotEqual(one[0], other[0])  # so the comparison can fail
+        for version in judged:
+            self.assertEqual(said[version], dense(folder / str(version)), f"version {version}")
+        return said
+
+    def test_dense(self):
+        self.versions("dense", (0, VERSIONS - 1))
+
+    def test_experts(self):
+        self.versions("moe", (VERSIONS - 1,))
+
+    def test_experts_that_are_moved(self):
+        """The engine computes nonsense of these, and the judge the same nonsense."""
+        with mock.patch.dict(os.environ, SGLANG_OPT_FUSE_SWIGLU_INTERLEAVED="1"):
+            said = self.versions("moe", (VERSIONS - 1,))
+        self.assertNotEqual(said[0][0], dense(self.folder / "moe" / "0")[0])  # so the comparison can fail
+
+    def test_mla(self):
+        said = self.versions("deepseek", (VERSIONS - 1,))
+        made = [one[1]["model.layers.0.self_attn.w_kc"] for one in said]
+        self.assertEqual(len(set(made)), VERSIONS)  # so the comparison can fail
+
+    @contextlib.contextmanager
+    def server(self, path):
+        """A server of SGLang, with its URL."""
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+        given = {**OPTIONS, "model_path": path, "port": port, "custom_weight_loader": weft.sglang.LOADER}
+        options = [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given.items()
+        ]
+        command = [sys.executable, "-B", "-W", "ignore", "-m", "sglang.launch_server", *options]
+        with open(self.folder / "server.log", "w") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            self.await_health(server, f"http://127.0.0.1:{port}")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(60)
+
+    def await_health(self, server, url):
+        for _ in range(600):
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=5):
+                return
+            self.assertIsNone(server.poll(), (self.folder / "server.log").read_text()[-6000:])
+            time.sleep(0.2)
+        self.fail("the server does not answer")
+
+    def asked(self, url, tokens=12):
+        call = urllib.request.Request(f"{url}/generate", json.dumps(question(tokens)).encode())
+        call.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(call, timeout=300) as answer:
+            return answered(json.load(answer))
+
+    @unittest.skipUnless(importlib.util.find_spec("soundfile"), "a server of SGLang needs soundfile")
+    def test_server(self):
+        config = models.config_of("mixtral")
+        weights, folder = models.weights_of(config), self.folder / "server"
+        with (
+            self.server(models.save(config, weights, folder / "0")) as url,
+            models.trainer_of(weights, "tcp") as trainer,
+        ):
+            with self.follower(url, trainer) as follower:
+                follower.update(0, timeout=120)
+                models.step(weights, 1)
+                trainer.publish(1)
+                polls, request = 0, threading.Thread(target=self.asked, args=(url, 200))
+                request.start()
+                while request.is_alive():
+                    follower._send("stage", version=1)
+                    polls += 1
+                self.assertGreater(polls, 3)  # the first would wait for the request to end
+                self.assertIn(":1:", follower.update(1, timeout=120))
                 with self.assertRaisesRegex(weft.Error, "version 9 did not come in 0.5 s"):
                     follower.update(9, timeout=0.5)
-                self.assertEqual(ask(engine), said[-1])  # the engine serves on
-        for one, other in zip(said, said[1:]):
-            self.assertNotEqual(one, other)  # so the comparison can fail
-        for version in (0, VERSIONS - 1):
-            self.assertEqual(said[version], dense(folder / str(version)), f"version {version}")
+                said = self.asked(url)
+        models.save(config, weights, folder / "1")
+        self.assertEqual(said, dense(folder / "1")[0])
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["dense"]:
         judge = engine_of(sys.argv[2])
-        print("said " + json.dumps(ask(judge)), flush=True)
+        print("said " + json.dumps([ask(judge), told(judge, "weft_sums")]), flush=True)
         judge.shutdown()
     else:
         support.main()

@@ -15,7 +15,7 @@ from weft_fabric.engine._core import Init, InitOptions
 
 PROGRAM = """
 from typing import Any
-import weft_fabric.adapters.sglang, weft_fabric.torch, weft_fabric.vllm
+import weft_fabric.sglang, weft_fabric.torch, weft_fabric.vllm
 
 def every(model: Any) -> None:
     weft_fabric.torch.publish_after(None, model, "site", cast="bf16", run=3)
@@ -23,7 +23,7 @@ def every(model: Any) -> None:
     weft_fabric.torch.follow(model, "site", "a", empty=True, on_away="raise")
     weft_fabric.torch.follow(model, "site", "a", emty=True)
     weft_fabric.vllm.follow(model, "site", "a", caches="keep", emty=True)
-    weft_fabric.adapters.sglang.follow(model, "site", "a", emty=True)
+    weft_fabric.sglang.follow(model, "site", "a", emty=True)
 """
 
 

@@ -1,1 +1,1 @@
-"""weft as the transport of a framework: weft_fabric.adapters.verl, .nemo_rl and .sglang. Each imports its framework."""
+"""weft as the transport of a framework: weft_fabric.adapters.verl and .nemo_rl. Each imports its framework."""
