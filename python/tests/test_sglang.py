@@ -53,6 +53,7 @@ provider = loop
 heartbeat = 60s
 [peer.a]
 """
+UPDATER = "sglang.srt.model_executor.model_runner_components.weight_updater"
 WIDTH, HEADS, KV, INNER = 16, 8, 4, 24  # rows of hidden, q, k and v, gate and up
 EXPERTS, NOPE, VALUE = 4, 3, 2  # experts; rows that a head of MLA has in w_kc and w_vc
 FLOAT = {"dtype": torch.bfloat16}
@@ -90,13 +91,15 @@ class FanOutCommunicator:
 
 
 def stand_in():
-    for name in ("", ".plugins", ".managers", ".model_loader"):
-        module(f"sglang.srt{name}")
     module("sglang")
+    for name in ("", ".plugins", ".managers", ".model_loader", ".model_executor"):
+        module(f"sglang.srt{name}")
     module("sglang.srt.distributed", get_tp_group=None)
     module("sglang.srt.runtime_context", get_model=None, get_exec=None)
     module("sglang.srt.utils", MultiprocessingSerializer=Serializer)
     module("sglang.srt.model_loader.utils", set_default_torch_dtype=default_dtype)
+    module("sglang.srt.model_executor.model_runner_components")
+    module(UPDATER, _unsupported_derived_weight_cache_error=lambda model: None)
     module("sglang.srt.managers.communicator", FanOutCommunicator=FanOutCommunicator)
     module("sglang.srt.managers.io_struct", UpdateWeightsFromTensorReqOutput=types.SimpleNamespace)
     around = enum.Enum("HookType", {"AROUND": "around"})
@@ -245,8 +248,9 @@ class Engine:
     def update_weights_from_tensor(self, named_tensors, load_format=None, flush_cache=True):
         from sglang.srt.utils import MultiprocessingSerializer
 
-        request = types.SimpleNamespace(serialized_named_tensors=[MultiprocessingSerializer.serialize(named_tensors)],
-                                        load_format=load_format, flush_cache=flush_cache, weight_version=None)  # fmt: skip
+        payload = [MultiprocessingSerializer.serialize(named_tensors)]
+        request = types.SimpleNamespace(serialized_named_tensors=payload, load_format=load_format)
+        request.flush_cache, request.weight_version = flush_cache, None
         done = _process.answer(self.own, self.manager, request)
         return done.success, done.message
 
@@ -276,12 +280,14 @@ class Processes(unittest.TestCase):
 
     def setUp(self):
         group = types.SimpleNamespace(rank_in_group=0, world_size=1, cpu_group=None)
+        refused = f"{UPDATER}._unsupported_derived_weight_cache_error"
         chosen = types.SimpleNamespace(custom_weight_loader=[weft.sglang.LOADER])
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         stack.enter_context(mock.patch("sglang.srt.distributed.get_tp_group", lambda: group))
         stack.enter_context(mock.patch("sglang.srt.runtime_context.get_model", lambda: chosen))
         stack.enter_context(mock.patch.object(_process, "_process", None))
+        self.refused = stack.enter_context(mock.patch(refused, return_value=None))
         self.named, self.model = checkpoint(1), Model()
         self.trainer = stack.enter_context(weft.Trainer(SITE, self.named, log=support.quiet))
         self.overrides = {"trainer.listen": self.trainer.stats().listen}
@@ -428,6 +434,9 @@ class Processes(unittest.TestCase):
             self.model = Model()
             with self.assertRaisesRegex(weft.CallError, f"{option} .*{text}"):
                 self.follow(self.engine(**{option: 2}))
+        self.model, self.refused.return_value = Model(), "SGLang's own reason"
+        with self.assertRaisesRegex(weft.CallError, "SGLang's own reason"):
+            self.follow(self.engine(weight_cache_mode="off", offload_group_size=-1))
 
     def test_calls_that_are_none_of_its_own(self):
         engine = self.engine()
@@ -445,7 +454,7 @@ class Processes(unittest.TestCase):
         with self.assertRaises(NotImplementedError):  # SGLang's own calls stay what they are
             engine.update_weights_from_tensor([], load_format="other")
 
-    def test_an_engine_without_the_loader_pays_nothing(self):
+    def test_an_engine_without_the_loader_and_a_draft_model(self):
         with mock.patch.object(Engine, "is_draft_worker", True):
             self.engine()
         self.assertIsNone(_process._process)

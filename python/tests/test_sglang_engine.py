@@ -1,6 +1,6 @@
 """weft_fabric.sglang in real SGLang engines, on the host's cores, in the environment of tools/run-sglang.
 
-test_sglang_engine.py dense FOLDER    plays the judge: an engine that loads a checkpoint, and prints a line "said JSON"
+test_sglang_engine.py dense FOLDER PROCESSES    plays the judge: an engine that loads a checkpoint; prints "said JSON"
 """
 
 import contextlib
@@ -55,12 +55,18 @@ OF_SGLANG = {"deepseek": {"rope_scaling": YARN, "moe_layer_freq": 1}}
 def plug():
     """A plug-in of the tests: methods for collective_rpc, and MLA's absorbed form, in which the engine computes with
     w_kc and w_vc. SGLang's backend torch_native takes the other one at prefill, and fails with that. With
-    SGLANG_OPT_FUSE_SWIGLU_INTERLEAVED experts have gate and up in turns, which SGLang does for CUDA alone."""
+    SGLANG_OPT_FUSE_SWIGLU_INTERLEAVED experts have gate and up in turns, which SGLang does for CUDA alone. Groups of
+    processes get no NCCL, which SGLang's wheel for CUDA asks for on a CPU too."""
+    from sglang.srt.distributed import parallel_state
     from sglang.srt.layers.quantization import unquant
     from sglang.srt.managers.scheduler import Scheduler
     from sglang.srt.models.deepseek_common import attention_backend_handler as handlers
 
     handlers.AttentionBackendRegistry.register("torch_native", handlers._dispatch_mla_subtype)
+    group = parallel_state.init_model_parallel_group
+    parallel_state.init_model_parallel_group = lambda *args, **keys: group(
+        *args, **{**keys, "use_pynccl": False, "use_custom_allreduce": False, "use_torch_symm_mem_allreduce": False}
+    )
     own = unquant.UnquantizedFusedMoEMethod._maybe_interleave_w13_for_fused_swiglu
 
     def interleave(method, layer):
@@ -76,6 +82,13 @@ def model_of(scheduler):
     return scheduler.tp_worker.model_runner.model
 
 
+def tell(file, what):
+    """Of each process of an engine."""
+    from sglang.srt.distributed import get_tp_group
+
+    Path(f"{file}.{get_tp_group().rank_in_group}").write_text(json.dumps(what))
+
+
 def sums(scheduler, file):
     """Writes the bits of all that the model holds: parameters, buffers and other tensors."""
     import torch
@@ -86,7 +99,7 @@ def sums(scheduler, file):
             if isinstance(one, torch.Tensor) and one.numel():
                 data = one.detach().contiguous().view(-1).view(torch.uint8).numpy()
                 found[f"{path}.{name}"] = hashlib.sha1(data).hexdigest()
-    Path(file).write_text(json.dumps(found))
+    tell(file, found)
 
 
 def undo_next(scheduler):
@@ -117,7 +130,7 @@ def watch_one(kind, name, live, calls):
 
 
 def watched(scheduler, file):
-    Path(file).write_text(json.dumps(scheduler.weft_calls))
+    tell(file, scheduler.weft_calls)
 
 
 # ---- outside
@@ -145,15 +158,15 @@ def ask(engine):
 
 
 def told(engine, method):
-    """What a method of the plug-in above says of the engine's process."""
-    with tempfile.NamedTemporaryFile() as file:
-        engine.collective_rpc(method, file=file.name)
-        return json.loads(Path(file.name).read_text())
+    """What a method of the plug-in above says of the engine's processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine.collective_rpc(method, file=f"{folder}/rank")
+        return [json.loads(file.read_text()) for file in sorted(Path(folder).iterdir())]
 
 
-def dense(path):
+def dense(path, size=1):
     """What an engine says and holds that loaded a checkpoint by SGLang's own start, in a process of its own."""
-    command = [sys.executable, "-B", "-W", "ignore", __file__, "dense", str(path)]
+    command = [sys.executable, "-B", "-W", "ignore", __file__, "dense", str(path), str(size)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
     lines = [line for line in done.stdout.split("\n") if line.startswith("said ")]
     assert done.returncode == 0 and len(lines) == 1, done.stdout[-6000:]
@@ -180,9 +193,9 @@ class InSglang(unittest.TestCase):
         cls.folder = Path(holder.name)
         plug_in(cls.folder)
 
-    def follower(self, engine, trainer):
-        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn"}
-        return weft.sglang.follow(engine, models.SITE.format(provider="tcp"), "a", overrides=overrides)
+    def follower(self, engine, trainer, peer="a", **cuts):
+        overrides = {"trainer.listen": trainer.stats().listen, "log.level": "warn", **cuts}
+        return weft.sglang.follow(engine, models.SITE.format(provider="tcp"), peer, overrides=overrides)
 
     def undone(self, engine, follower, version):
         """A commit that is undone, as when another process fails. Returns what the engine says and holds then."""
@@ -191,19 +204,23 @@ class InSglang(unittest.TestCase):
             follower.update(version, timeout=120)
         return [ask(engine), told(engine, "weft_sums")]
 
-    def versions(self, name, judged):
+    def versions(self, name, judged, size=1):
         config = models.config_of(name, **OF_SGLANG.get(name, {}))
         weights, folder = models.weights_of(config), self.folder / name
-        engine = engine_of(models.save(config, weights, folder / "0"), custom_weight_loader=[weft.sglang.LOADER])
+        engine = engine_of(models.save(config, weights, folder / "0"), custom_weight_loader=[weft.sglang.LOADER],
+                           tp_size=size)  # fmt: skip
         self.addCleanup(engine.shutdown)
         engine.collective_rpc("weft_watch")
-        said = []
-        with models.trainer_of(weights, "tcp") as trainer, self.follower(engine, trainer) as follower:
+        said, cuts, peer = [], models.CUTS if size > 1 else {}, "w{rank}" if size > 1 else "a"
+        with (
+            models.trainer_of(weights, "tcp", **cuts) as trainer,
+            self.follower(engine, trainer, peer, **cuts) as follower,
+        ):
             for version in range(VERSIONS):
                 if version:
                     models.step(weights, version)
                     trainer.publish(version)
-                if version == VERSIONS // 2:
+                if version == VERSIONS // 2 and size == 1:
                     self.assertEqual(self.undone(engine, follower, version), said[-1])
                 self.assertIn(f":{version}:", follower.update(version, timeout=120))
                 said.append([ask(engine), told(engine, "weft_sums")])
@@ -215,15 +232,15 @@ class InSglang(unittest.TestCase):
             with self.assertRaisesRegex(weft.Error, "version 9 did not come in 0.5 s"):
                 follower.update(9, timeout=0.5)
             self.assertEqual(ask(engine), said[-1][0])  # the engine serves on
-        self.assertEqual(told(engine, "weft_watched"), [])
+        self.assertEqual(told(engine, "weft_watched"), [[]] * size)
         engine.begin_weight_update()
         engine.end_weight_update()
-        self.assertNotEqual(told(engine, "weft_watched"), [])  # so the comparison can fail
+        self.assertNotEqual(told(engine, "weft_watched"), [[]] * size)  # so the comparison can fail
         engine.shutdown()
         for one, other in zip(said, said[1:]):
             self.assertNotEqual(one[0], other[0])  # so the comparison can fail
         for version in judged:
-            self.assertEqual(said[version], dense(folder / str(version)), f"version {version}")
+            self.assertEqual(said[version], dense(folder / str(version), size), f"version {version}")
         return said
 
     def test_dense(self):
@@ -238,9 +255,13 @@ class InSglang(unittest.TestCase):
             said = self.versions("moe", (VERSIONS - 1,))
         self.assertNotEqual(said[0][0], dense(self.folder / "moe" / "0")[0])  # so the comparison can fail
 
+    def test_two_processes_move_together(self):
+        with mock.patch.dict(os.environ, SGLANG_CPU_OMP_THREADS_BIND="0|1"):
+            self.versions("moe", (VERSIONS - 1,), 2)
+
     def test_mla(self):
         said = self.versions("deepseek", (VERSIONS - 1,))
-        made = [one[1]["model.layers.0.self_attn.w_kc"] for one in said]
+        made = [one[1][0]["model.layers.0.self_attn.w_kc"] for one in said]
         self.assertEqual(len(set(made)), VERSIONS)  # so the comparison can fail
 
     @contextlib.contextmanager
@@ -305,7 +326,7 @@ class InSglang(unittest.TestCase):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["dense"]:
-        judge = engine_of(sys.argv[2])
+        judge = engine_of(sys.argv[2], tp_size=int(sys.argv[3]))
         print("said " + json.dumps([ask(judge), told(judge, "weft_sums")]), flush=True)
         judge.shutdown()
     else:

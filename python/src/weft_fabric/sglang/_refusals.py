@@ -22,7 +22,10 @@ _OPTIONS = {
     "lora_paths": "renames the layers that load_weights fills",
     "enable_eplb": "moves experts while the engine runs",
     "cpu_offload_gb": "has weights on the host while the engine runs",
+    "offload_group_size": "has weights on the host while the engine runs",
+    "weight_cache_mode": "shares the weights with other engines, which an update in place would change",
 }
+_UNSET: tuple[Any, ...] = (None, False, 0, -1, "off", [], {})
 
 
 def _is(method: Any, names: frozenset[str]) -> bool:
@@ -66,10 +69,19 @@ def of_module(module: Any) -> str | None:
 
 def _of_server(args: Any) -> Iterator[str]:
     for name, why in _OPTIONS.items():
-        if getattr(args, name, None):
+        if getattr(args, name, None) not in _UNSET:
             yield f"{name} {why}"
     if getattr(args, "pp_size", 1) > 1:
         yield "pp_size is more than one: the stages of a pipeline do not agree on a version"
+
+
+def _of_sglang(model: Any) -> Iterator[str]:
+    """What SGLang itself refuses updates for: models with copies of weights that nothing makes again."""
+    from sglang.srt.model_executor.model_runner_components import weight_updater
+
+    why = weight_updater._unsupported_derived_weight_cache_error(model)
+    if why:
+        yield why
 
 
 def refuse(model: Any, args: Any, known: Mapping[str, str | None] = {}) -> None:
@@ -78,7 +90,7 @@ def refuse(model: Any, args: Any, known: Mapping[str, str | None] = {}) -> None:
     args    SGLang's ServerArgs
     known   layers that were traced, by name: why that failed, or None
     """
-    reasons: dict[str, list[str]] = {why: [] for why in _of_server(args)}
+    reasons: dict[str, list[str]] = {why: [] for why in (*_of_server(args), *_of_sglang(model))}
     for name, module in model.named_modules():
         why = known[name] if name in known else of_module(module)
         if why:
