@@ -333,6 +333,13 @@ class Processes(unittest.TestCase):
         with self.assertRaisesRegex(weft.CallError, "w_kc': the engine has other bits than its own code"):
             self.follow(engine)
 
+    def test_loaders_of_weft_stay_in_its_thread(self):
+        said = [_framework.is_async(lambda weight: True, None)]
+        with _framework._as_at_load(self.model, torch.bfloat16):
+            said.append(_framework.is_async(lambda weight: True, None))
+        self.assertEqual([*said, _framework.is_async(lambda weight: True, None)], [True, False, True])
+        self.assertNotIn("post_load_weights", vars(self.model))
+
     def test_copies_that_nobody_can_make_for_one_layer(self):
         def for_all(model, weight_names=None):
             Model.post_load_weights(model, ["layers.0.kv_b_proj", "layers.1.kv_b_proj"])
