@@ -220,7 +220,7 @@ class Manager:
     """The scheduler's part of an update: SchedulerWeightUpdaterManager, without its models."""
 
     def __init__(self):
-        self._session, self.offload_tags, self.flushed = None, set(), 0
+        self._session, self.offload_tags, self.flushed, self.runs = None, set(), 0, False
         self.memory_saver_adapter = types.SimpleNamespace(enabled=False)
 
     def record_weight_version_after_update(self, version):
@@ -228,7 +228,7 @@ class Manager:
 
     def flush_cache_after_weight_update(self, request, success, said):
         self.flushed += request.flush_cache
-        return success, said
+        return (False, "requests run: not flushed") if request.flush_cache and self.runs else (success, said)
 
 
 class Engine:
@@ -374,6 +374,20 @@ class Processes(unittest.TestCase):
         self.step(1)
         follower.update(1)
         self.assertEqual(bits(self.model), dense(self.named))
+
+    def test_a_cache_that_is_not_flushed(self):
+        """The weights moved, and the follower knows that."""
+        engine = self.engine()
+        follower = self.follow(engine)
+        follower.update(0)
+        self.step(1)
+        engine.manager.runs = True
+        with self.assertRaisesRegex(weft.CallError, "commit: requests run: not flushed"):
+            follower.update(1)
+        self.assertIn(":1:", follower.version)
+        self.assertEqual(bits(self.model), dense(self.named))
+        engine.manager.runs = False
+        self.assertEqual(follower.update(1), follower.version)
 
     def test_the_page(self):
         """The program of docs/ADAPTERS.md, with this engine in place of sglang.Engine."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..engine._core import InitOptions
 
 _POLL_S = 0.02
+_ANSWER_S = 600.0  # how long a server may take for an answer: a commit waits for requests that run
 
 
 class _Server:
@@ -35,7 +36,7 @@ class _Server:
         body = {"serialized_named_tensors": [text], "load_format": load_format, "flush_cache": flush_cache}
         call = urllib.request.Request(self.url, json.dumps(body).encode(), self.headers)
         try:
-            with urllib.request.urlopen(call) as answer:
+            with urllib.request.urlopen(call, timeout=_ANSWER_S) as answer:
                 said = json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code != 400:  # which SGLang answers with its failure
@@ -63,14 +64,18 @@ class Follower:
     def update(self, version: int | None = None, timeout: float = 60.0) -> str:
         """Brings the engine to a version, or to the trainer's newest one, and returns the label of what it holds then.
         While the version comes the engine generates. The commit waits until no request runs, and flushes SGLang's
-        cache of keys and values."""
+        cache of keys and values. Whatever fails, `version` is what the engine holds, and the error says why."""
         deadline = _wait.Deadline(timeout)
         while (said := self._send("stage", version=version)) != "staged":
             if deadline.passed():
                 which = "of the trainer" if version is None else version
                 raise failure(lib.WEFT_E_TIMEOUT, f"version {which} did not come in {timeout} s: {said}")
             time.sleep(_POLL_S)
-        self.version = self._send("commit", version=version, timeout=max(1.0, deadline.left() or 0.0))
+        try:
+            self.version = self._send("commit", version=version, timeout=max(1.0, deadline.left() or 0.0))
+        except CallError:  # of SGLang's cache too, which is flushed after the weights moved
+            self.version = self._send("held")
+            raise
         return self.version
 
     def close(self) -> None:
@@ -91,6 +96,6 @@ def follow(engine: Any, site: Any, peer: str, key: str | None = None, **options:
     site     path or text of the site, which the engine's processes read
     peer     name of the peer, with "{rank}" in it for a tensor-parallel engine
     key      the server's key, where it has one
-    options  overrides of the site, empty, ignore, sources, timeout, as for vLLM
+    options  overrides of the site, empty, known, ignore, sources, timeout, as for vLLM
     """
     return Follower(_Server(engine, key) if isinstance(engine, str) else engine, site, peer, options)

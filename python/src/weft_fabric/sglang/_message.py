@@ -13,7 +13,7 @@ LOADER = "weft_fabric.sglang.load"
 
 def message(verb: str, **body: Any) -> list[tuple[str, str]]:
     """What update_weights_from_tensor takes for load_format=LOADER: "open" with Init's fields, "stage" and "commit"
-    with Update's, or "close". It goes outside begin_weight_update and end_weight_update."""
+    with Update's, "held" or "close". It goes outside begin_weight_update and end_weight_update."""
     return [("weft", json.dumps([verb, body]))]
 
 
@@ -24,7 +24,7 @@ def order(given: Sequence[tuple[str, Any]]) -> tuple[str, dict[str, Any]]:
         verb, body = json.loads(text)
     except (TypeError, ValueError):
         name = verb = ""
-    if name != "weft" or verb not in ("open", "stage", "commit", "close"):
+    if name != "weft" or verb not in ("open", "stage", "commit", "held", "close"):
         raise CallError(f"{LOADER} takes what weft.sglang.message makes", lib.WEFT_E_ARGUMENT, "argument")
     return verb, body
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Iterator, Mapping
 
-from .._library import lib
-from ..errors import CallError
+from ..engine import _refusals
+from ..engine._refusals import is_of
 
 # Methods that leave weights as the loader put them, where they do not pack them for AMX.
 _PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMethod", "PackWeightMethod"))
@@ -28,10 +28,6 @@ _OPTIONS = {
 _UNSET: tuple[Any, ...] = (None, False, 0, -1, "off", [], {})
 
 
-def _is(method: Any, names: frozenset[str]) -> bool:
-    return any(base.__name__ in names for base in type(method).__mro__)
-
-
 def _moves_experts(method: Any) -> bool:
     own = sys.modules[type(method).__module__]
     return any(getattr(method, name, False) for name in _MOVES) or any(
@@ -42,7 +38,7 @@ def _moves_experts(method: Any) -> bool:
 def packer(module: Any) -> Any:
     """The method of a layer that packs weights after loaders had filled these, or None."""
     method = getattr(module, "quant_method", None)
-    if not hasattr(method, "process_weights_after_loading") or _is(method, _NO_METHODS):
+    if not hasattr(method, "process_weights_after_loading") or is_of(method, _NO_METHODS):
         return None
     if getattr(module, "use_intel_amx_backend", False):
         return method
@@ -85,21 +81,5 @@ def _of_sglang(model: Any) -> Iterator[str]:
 
 
 def refuse(model: Any, args: Any, known: Mapping[str, str | None] = {}) -> None:
-    """Raises CallError with all reasons why a model cannot be updated in place, and a layer that each is about.
-
-    args    SGLang's ServerArgs
-    known   layers that were traced, by name: why that failed, or None
-    """
-    reasons: dict[str, list[str]] = {why: [] for why in (*_of_server(args), *_of_sglang(model))}
-    for name, module in model.named_modules():
-        why = known[name] if name in known else of_module(module)
-        if why:
-            reasons.setdefault(why, []).append(name or type(module).__name__)
-    if reasons:
-        lines = [f"{why}{_where(names)}" for why, names in reasons.items()]
-        raise CallError(f"this engine cannot be updated in place: {'; '.join(lines)}", lib.WEFT_E_MISSING, "missing")
-
-
-def _where(names: list[str]) -> str:
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f" (layer {names[0]}{more})" if names else ""
+    """engine._refusals.refuse() for an engine of these ServerArgs."""
+    _refusals.refuse(model, (*_of_server(args), *_of_sglang(model)), known, of_module)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from .._library import lib
-from ..errors import CallError
+from ..engine import _refusals
+from ..engine._refusals import is_of
 
 # Methods of vLLM that leave weights as the loader put them, by class, with those that derive from them.
 _PLAIN_METHODS = frozenset(("UnquantizedLinearMethod", "UnquantizedEmbeddingMethod", "UnquantizedFusedMoEMethod"))
@@ -31,22 +31,18 @@ def _methods(module: Any) -> Iterator[Any]:
         method = getattr(method, "old_quant_method", None)
 
 
-def _is(method: Any, names: frozenset[str]) -> bool:
-    return any(base.__name__ in names for base in type(method).__mro__)
-
-
 def _is_packing(method: Any) -> bool:
     """Whether a method leaves weights in another form than loaders do, as far as its class tells."""
-    if _is(method, _PLAIN_METHODS):
+    if is_of(method, _PLAIN_METHODS):
         return bool(_packing(method))
-    return type(method).__name__ != "FusedMoEModularMethod" and not _is(method, _NO_METHODS)
+    return type(method).__name__ != "FusedMoEModularMethod" and not is_of(method, _NO_METHODS)
 
 
 def _of_method(method: Any) -> str | None:
     name = type(method).__name__
     if name == "FusedMoEModularMethod":
         return None  # a wrapper, whose inner method is asked too
-    if not _is(method, _PLAIN_METHODS | _NO_METHODS):
+    if not is_of(method, _PLAIN_METHODS | _NO_METHODS):
         return f"{name} holds weights in a form derived at load"
     backend = _packing(method)
     return (
@@ -81,7 +77,7 @@ def _of_cpu(module: Any) -> str | None:
 
 def _of_hook(module: Any) -> str | None:
     """A module that processes weights by itself may make tensors of them that nobody knows."""
-    known = any(base.__name__ in _HOOKS for base in type(module).__mro__)
+    known = is_of(module, _HOOKS)
     is_method = hasattr(module, "create_weights")  # of a layer, which is asked by that
     if known or is_method or not hasattr(module, "process_weights_after_loading"):
         return None
@@ -113,21 +109,5 @@ def of_config(config: Any) -> Iterator[str]:
 
 
 def refuse(model: Any, config: Any, known: Mapping[str, str | None] = {}) -> None:
-    """Raises CallError with all reasons why a model cannot be updated in place, and the layers that each is about.
-
-    known   layers that were traced, by name: why that failed, or None
-    """
-    reasons: dict[str, list[str]] = {why: [] for why in of_config(config)}
-    for name, module in model.named_modules():
-        why = known[name] if name in known else of_module(module)
-        if why:
-            reasons.setdefault(why, []).append(name or type(module).__name__)
-    if not reasons:
-        return
-    lines = [f"{why}{_where(names)}" for why, names in reasons.items()]
-    raise CallError(f"this engine cannot be updated in place: {'; '.join(lines)}", lib.WEFT_E_MISSING, "missing")
-
-
-def _where(names: list[str]) -> str:
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f" (layer {names[0]}{more})" if names else ""
+    """engine._refusals.refuse() for an engine of this VllmConfig."""
+    _refusals.refuse(model, of_config(config), known, of_module)
