@@ -496,6 +496,12 @@ class Scaled(torch.nn.Module):
         layer.table = layer.codes.data.float() * scale.t()
 
 
+def clamped(layer):
+    """Processing that makes a scale of the scale alone."""
+    layer.codes = torch.nn.Parameter(layer.codes.data.t().contiguous(), False)
+    layer.scale = torch.nn.Parameter(layer.scale.data.clamp(min=1e-4), False)
+
+
 SCALED = {"codes": (4, 6), "scale": (4, 1), "log": (3,), "gate": (4,)}
 DTYPES = {"codes": "U8", "scale": "F32", "log": "F32", "gate": "BF16"}
 
@@ -594,7 +600,7 @@ class Derivations(unittest.TestCase):
         found = self.learn(model, self.weights(1))
         with mock.patch.object(_derive.Reloads, "limit", 19), self.assertRaisesRegex(weft.TensorError, "gate|log"):
             self.bound(model, found)
-        with mock.patch.object(_formats, "_FEW", 15), self.assertRaisesRegex(Untold, "^scale"):
+        with mock.patch.object(_formats, "FEW", 15), self.assertRaisesRegex(Untold, "^scale"):
             _formats._traced(model.layer, model.metas, framework(model.process))
 
     def test_a_step_that_fails_leaves_what_was(self):
@@ -686,6 +692,26 @@ class Derivations(unittest.TestCase):
         self.specs = [self.specs[2], self.specs[2]._replace(name="tied")]
         with self.assertRaisesRegex(weft.TensorError, "lands in decay where another tensor lands"):
             self.bound(model, _formats.Formats({}, {}, {}))
+
+    def test_what_only_moves_is_left_out_of_a_step(self):
+        """A step that makes scales of scales does not move the codes again. One that makes a table of both does."""
+        first, second = self.weights(1), self.weights(2)
+        for table in (False, True):
+            kind = type("Model", (Scaled,), {} if table else {"process": staticmethod(clamped)})
+            with mock.patch(f"{__name__}.Scaled", kind), mock.patch.object(_derive, "FEW", 0):
+                model = self.loaded(first)
+                found = self.learn(model, first)
+                self.assertEqual(found.derived(), ["layer.scale", "layer.table"] if table else ["layer.scale"])
+                self.assertEqual(found.steps["layer"].light, not table)
+                reloads, derived, copies = self.bound(model, found)
+                self.commit(model, found, reloads, copies, second)
+                with mock.patch.object(_derive, "model_of", wraps=_derive.model_of) as filled:
+                    derived.run()
+                names = [call.args[0].name for call in filled.call_args_list]
+                self.assertEqual(names, ["codes", "scale"] if table else ["scale"])
+                dense = self.loaded(second)
+                for name in ("layer.codes", "layer.scale", *(("layer.table",) if table else ())):
+                    self.assertTrue(torch.equal(self.get(model, name), self.get(dense, name)), name)
 
     def test_what_a_loader_computes_and_puts_nowhere(self):
         model = self.loaded(self.weights(1))

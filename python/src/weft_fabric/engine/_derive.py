@@ -20,6 +20,7 @@ from ._moves import Move, moved
 from ._recorder import Recording, dtype_of, geometry, in_model_format, in_place_of, written
 from ._trace import copied, in_memory, is_same, like, reached
 
+FEW = 1 << 16  # bytes that nobody counts
 LIMIT = 256 << 20  # bytes of weft's own copies in one process
 
 
@@ -147,7 +148,9 @@ class Reloads:
 
 
 class Layer(NamedTuple):
-    """A layer whose processing computes some of its tensors: it runs again on what the layer was loaded with."""
+    """A layer whose processing computes some of its tensors: it runs again on what the layer was loaded with. Scales are
+    most often made of scales alone. So where `light` is set, parameters that only move and are not few have no elements
+    then, on the device meta, and nothing is spent on moving these again."""
 
     path: str
     layer: torch.nn.Module
@@ -156,14 +159,19 @@ class Layer(NamedTuple):
     made: Sequence[str]  # paths of what is computed
     owned: tuple[str, ...]
     process: Callable[[Any], None]
+    light: bool = False
 
     def step(self) -> Iterator[Remade]:
         scratch = copied(self.layer, self.owned, {})
         rest = {name: self.layer._parameters[name] for name in self.rest}
         scratch.__dict__["_parameters"] = {name: p.detach().clone() for name, p in rest.items() if p is not None}
-        scratch._parameters.update({name: model_of(move) for name, move in self.moves.items()})
+        scratch._parameters.update({name: self.filled(move) for name, move in self.moves.items()})
         self.process(scratch)
         yield from _remade(self.path, self.made, scratch, self.layer, self.owned)
+
+    def filled(self, move: Move) -> torch.Tensor:
+        bulk = self.light and not move.kept and move.model.nbytes > FEW
+        return like(move.model, torch.device("meta")) if bulk else model_of(move)
 
 
 def _remade(path: str, made: Iterable[str], scratch: Any, layer: Any, owned: tuple[str, ...]) -> Iterator[Remade]:

@@ -12,13 +12,11 @@ from .. import _dtypes
 from .._layout import TensorSpec
 from ..errors import TensorError
 from ._boxes import Copy
-from ._derive import LIMIT, Attention, Derived, Layer, Remade, placed, reloaded
+from ._derive import FEW, LIMIT, Attention, Derived, Layer, Remade, placed, reloaded
 from ._framework import Framework, Metas, Weights
 from ._moves import Move, moved
 from ._recorder import Recording, guarded, in_model_format, recorded
 from ._trace import Trace, Traced, Untold, like, tensors
-
-_FEW = 1 << 16  # bytes of a layer that may be computed, whatever its size; of a large one a sixteenth
 
 Moves = Mapping[str, Move]
 Elements = Tuple[str, Iterable[Remade]]  # the parameter, in the model format, and what it has of one tensor
@@ -80,7 +78,7 @@ def _rest(layer: torch.nn.Module, metas: Metas, of: Framework) -> list[str]:
 def _traced(layer: torch.nn.Module, metas: Metas, of: Framework) -> Traced:
     found = Trace(layer, metas, _rest(layer, metas, of), of.owned, of.process).trace()
     size, whole = (sum(metas[name].nbytes for name in names) for names in (found.others, metas))
-    if size > max(_FEW, whole // 16) or (found.others and not found.made):
+    if size > max(FEW, whole // 16) or (found.others and not found.made):
         raise Untold("; ".join(found.others.values()))
     return found
 
@@ -224,13 +222,14 @@ def _judge(found: Formats, held: Callable[[Moves], Iterable[Elements]]) -> Forma
     except Exception as error:  # of vLLM's own code too
         wrong, text = set(found.moves), _text(error)
     why.update({name.rpartition(".")[0]: text for name in wrong})
-    for path, step in found.steps.items():
-        fault = "" if path in why else _fault(step)
+    steps = {path: _lighter(step) for path, step in found.steps.items() if path not in why}
+    for path, step in steps.items():
+        fault = _fault(step)
         if fault:
             why[path] = fault
     layers = {path: f"its weights are packed, and no move explains them: {text}" for path, text in why.items()}
     moves = {name: move for name, move in found.moves.items() if name.rpartition(".")[0] not in layers}
-    steps = {path: step for path, step in found.steps.items() if path not in layers}
+    steps = {path: step for path, step in steps.items() if path not in layers}
     return Formats({**found.layers, **layers}, moves, steps)
 
 
@@ -245,6 +244,12 @@ def _fault(step: Layer | Attention) -> str:
     except Exception as error:  # of vLLM's own code too
         return _text(error)
     return f"the engine has another {wrong[0]} than its own code computes" if wrong else ""
+
+
+def _lighter(step: Layer | Attention) -> Layer | Attention:
+    """A layer's step without the elements that only move, where it makes what the engine has without them."""
+    light = step._replace(light=True) if isinstance(step, Layer) else step
+    return step if _fault(light) else light
 
 
 def _attention(model: torch.nn.Module, found: Formats, of: Framework) -> None:
