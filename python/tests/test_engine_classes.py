@@ -55,7 +55,8 @@ from weft_fabric import _dtypes  # noqa: E402
 from weft_fabric.engine import _derive, _formats  # noqa: E402
 from weft_fabric.engine._boxes import boxes  # noqa: E402
 from weft_fabric.engine._recorder import record  # noqa: E402
-from weft_fabric.engine._trace import is_same, tensors  # noqa: E402
+from weft_fabric.engine._objects import tensors  # noqa: E402
+from weft_fabric.engine._trace import is_same  # noqa: E402
 from weft_fabric.vllm import _framework  # noqa: E402
 
 CPU = torch.device("cpu")

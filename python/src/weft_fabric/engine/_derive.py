@@ -17,8 +17,9 @@ from .._layout import TensorSpec
 from ..errors import TensorError
 from ._boxes import Copy
 from ._moves import Move, moved
+from ._objects import copied, reached
 from ._recorder import Recording, dtype_of, geometry, in_model_format, in_place_of, written
-from ._trace import copied, in_memory, is_same, like, reached
+from ._trace import in_memory, is_same, like
 
 FEW = 1 << 16  # bytes that nobody counts
 LIMIT = 256 << 20  # bytes of weft's own copies in one process

@@ -15,8 +15,9 @@ from ._boxes import Copy
 from ._derive import FEW, LIMIT, Attention, Derived, Layer, Remade, placed, reloaded
 from ._framework import Framework, Metas, Weights
 from ._moves import Move, moved
+from ._objects import tensors
 from ._recorder import Recording, guarded, in_model_format, recorded
-from ._trace import Trace, Traced, Untold, like, tensors
+from ._trace import Trace, Traced, Untold, like
 
 Moves = Mapping[str, Move]
 Elements = Tuple[str, Iterable[Remade]]  # the parameter, in the model format, and what it has of one tensor
