@@ -1,5 +1,6 @@
 """Layers that hold weights in another format than loaders fill: moved, computed again, or refused."""
 
+import collections
 import contextlib
 import sys
 import types
@@ -61,10 +62,12 @@ class Method:
 
     def __init__(self):
         self.moe_kernel, self.calls, self.small = None, 0, torch.zeros(1)
+        self.known, self.list = collections.OrderedDict(), type("List", (list,), {})([0])
 
     def process(self, layer):
         self.calls += 1
         self.small.fill_(self.calls)
+        self.known["calls"] = self.list[0] = self.calls
         layer.size = layer.bias.numel()
         if self.moe_kernel is None:
             layer.w = torch.nn.Parameter(self.pack(layer, layer.w.data), False)
@@ -186,7 +189,8 @@ class Packings(unittest.TestCase):
         for name, tensor in model.named_parameters():
             self.assertIs(tensor, before[name][0])
             self.assertTrue(torch.equal(*before[name]), name)
-        self.assertEqual((model.layer.method.calls, float(model.layer.method.small)), (1, 1.0))
+        method = model.layer.method
+        self.assertEqual((method.calls, float(method.small), method.known["calls"], method.list), (1, 1.0, 1, [1]))
         self.assertIs(model.layer.method.moe_kernel, kernel)
 
     def test_the_engines_memory_is_the_judge(self):
@@ -296,7 +300,10 @@ class Packings(unittest.TestCase):
         with mock.patch.object(_formats, "_traced", side_effect=Untold("why")) as traced, self.remembered(model) as of:
             for path in ("layer", "other"):
                 _formats._trace(path, model.layer, Recording(model, self.cpu), known, found, of)
-        self.assertEqual(traced.call_count, 1)
+            self.assertEqual(traced.call_count, 1)
+            model.layer.flag = True  # which processing may ask for
+            _formats._trace("flagged", model.layer, Recording(model, self.cpu), known, _formats.Formats({}, {}), of)
+        self.assertEqual(traced.call_count, 2)
         self.assertEqual([*found.layers], ["layer", "other"])
         self.assertIn("nobody can say how: why: choose another backend", found.layers["other"])
 
@@ -355,6 +362,8 @@ class Packings(unittest.TestCase):
             ("w is torch.float16, and loaders fill torch.float32", lambda layer, w: w.half()),
             ("another where its bits are no digits", lambda layer, w: w.clamp(min=1e-10)),
             ("another where its bits are no digits", lambda layer, w: w.nan_to_num()),
+            ("another where its bits are no digits", lambda layer, w: w.nan_to_num(torch.nan, 1.0)),  # the infinite alone
+            ("another where its bits are no digits", lambda layer, w: torch.where(w == 0, 0.0, w)),  # of minus zero
         ):
             with self.subTest(text):
                 found = self.traced(pack)
@@ -375,7 +384,22 @@ class Packings(unittest.TestCase):
             layer.twice = layer.bias * 2
             return weight.clone()
 
-        for pack, made in ((keep, [".copy"]), (most, [".most", ".least"]), (rest, [".twice"])):
+        def beside(layer, weight):
+            both = torch.cat([weight.reshape(-1), 2 * weight.sum(2).reshape(-1)])  # in the storage of what only moves
+            layer.sums = both[weight.numel() :]
+            return both[: weight.numel()].view(weight.shape)
+
+        def bound(layer, weight):
+            layer.product = (2 * weight).matmul
+            return weight.clone()
+
+        for pack, made in (
+            (keep, [".copy"]),
+            (most, [".most", ".least"]),
+            (rest, [".twice"]),
+            (beside, [".sums"]),
+            (bound, [".product.self"]),
+        ):
             found = self.traced(pack)
             self.assertEqual(([*found.moved], found.others, found.made), (["w"], {}, made))
 

@@ -177,6 +177,7 @@ class Following(unittest.TestCase):
                         llm.finish_weight_update()
                     held = _worker.label_of(llm.collective_rpc("weft_held"))
                     self.assertIn(":1:", held)
+                    self.assertNotEqual(held, first)
                     self.assertEqual(llm.weight_version, held)
                 self.assertNotEqual(held, first)
                 with mock.patch.object(llm.core, "engines_running", True, create=True):
@@ -200,8 +201,10 @@ class Following(unittest.TestCase):
             step(trained, 2)
             trainer.publish(2)
             end = time.monotonic() + BOUND
-            while not all("2" in str(one) for one in llm.collective_rpc("weft_ready")):
+            while set(llm.collective_rpc("weft_ready", args=(2,))) != {2}:
                 self.assertLess(time.monotonic(), end)
+            self.assertEqual(llm.collective_rpc("weft_ready"), [1, 1])  # what an update without a number would bring
+            self.assertEqual(llm.collective_rpc("weft_is_staged", args=(99,)), [False, False])  # nobody published it
             begin = time.monotonic()
             llm.finish_weight_update()
             self.assertLess(time.monotonic() - begin, 2)
@@ -402,6 +405,39 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
             for size, engines in ((1, 1), (2, 1), (1, 2)):
                 with self.subTest(caches, size=size, engines=engines):
                     await self.follow(caches, size, engines)
+
+    async def test_an_engine_goes_on_whatever_comes(self):
+        """After a commit that fails, one that is cancelled, and not after one in a pause that somebody else made."""
+
+        async def fails():
+            raise RuntimeError("planted")
+
+        async def lasts():
+            await asyncio.sleep(BOUND)
+
+        trained, llm = weights(), vllm_standin.AsyncLLM()
+        llm.llm.workers[0].model.load(trained)
+        text = support.SITE.format(provider="loop")
+        with weft.Trainer(weft.Site(text, vllm_standin.CUTS), trained, log=quiet) as trainer:
+            overrides = {**vllm_standin.CUTS, "trainer.listen": trainer.stats().listen, "log.level": "error"}
+            follower = await weft.vllm.follow_async(llm, text, "a", caches="reset", overrides=overrides)
+            await follower.update(0, BOUND)
+            step(trained, 1)
+            trainer.publish(1)
+            for commit, error in ((fails, RuntimeError), (lasts, asyncio.TimeoutError)):
+                pauses = llm.pauses
+                with mock.patch.object(follower, "_commit", commit), self.assertRaises(error):
+                    await asyncio.wait_for(follower.update(1, BOUND), 2)
+                self.assertEqual((llm.pauses, llm.paused), (pauses + 1, False))
+            llm.paused = True
+            with mock.patch.object(follower, "_agreed", side_effect=lambda act: act()):
+                with mock.patch.object(follower, "_stage", lambda wanted: asyncio.sleep(0)):
+                    with mock.patch.object(follower, "_commit", lambda: asyncio.sleep(0)):
+                        await follower.update(1, BOUND)
+            self.assertTrue(llm.paused)
+            llm.paused = False
+            self.assertIn(":1:", await follower.update(1, BOUND))
+            await follower.close()
 
     async def newer(self, trainer, trained, llm, follower):
         """A version that comes while an update without a number begins is left to the next update."""

@@ -171,6 +171,9 @@ class EngineCore:
     def set_weight_version(self, version):
         self.weight_version = version
 
+    def get_weight_version(self):
+        return self.weight_version
+
     def collective_rpc(self, method, timeout=None, args=(), kwargs=None):
         results = [None] * len(self.workers)
 
@@ -304,6 +307,9 @@ class AsyncLLM:
 
     async def resume_generation(self):
         self.paused = False
+
+    async def is_paused(self):
+        return self.paused
 
     async def start_weight_update(self):
         await self.collective_rpc("start_weight_update")

@@ -189,11 +189,13 @@ class Core:
         return number
 
     def ready(self, version: int | None) -> int | str:
-        """stage() that does not wait. A text: why what leads to the version is not here."""
-        try:
-            return self.stage(Update(version, 0.0))
-        except Error as error:
-            return str(error)
+        """The number of the version that all processes could go to now, of which each calls this. A text: why the
+        version is not here."""
+        found = self.ranks.every(self.here(version))
+        texts = [f"process {rank}: {one}" for rank, one in enumerate(found) if isinstance(one, str)]
+        if texts:
+            return texts[0]
+        return int(found[0]) if min(found) == max(found) else self.ready(max(found))
 
     def here(self, version: int | None) -> int | str:
         """The number of the version that this process could go to now. It asks no other process, so any may be called

@@ -15,7 +15,7 @@ from ._boxes import Copy
 from ._derive import FEW, LIMIT, Attention, Derived, Layer, Remade, placed, reloaded
 from ._framework import Framework, Metas, Weights
 from ._moves import Move, moved
-from ._objects import tensors
+from ._objects import flags, tensors
 from ._recorder import Recording, guarded, in_model_format, recorded
 from ._trace import Trace, Traced, Untold, like
 
@@ -87,9 +87,10 @@ def _traced(layer: torch.nn.Module, metas: Metas, of: Framework) -> Traced:
 def _kind(layer: Any, metas: Metas, of: Framework) -> Any:
     """What layers that are packed alike have in common."""
     live = {n: p for n, p in layer._parameters.items() if p is not None}
+    beside = [(at, one.shape, one.dtype) for at, one in tensors(layer, of.owned, "", set())]
     shapes = [(n, t.shape, t.dtype) for n, t in metas.items()]
     shapes += [(n, p.shape, p.dtype, p.stride()) for n, p in live.items()]
-    return type(layer), type(of.packer(layer)), type(getattr(layer, "scheme", None)), tuple(shapes)
+    return type(layer), type(of.packer(layer)), type(getattr(layer, "scheme", None)), (*shapes, *beside, *flags(layer, of.owned))
 
 
 def _tried(layer: torch.nn.Module, metas: Metas, model: Recording, of: Framework) -> Any:

@@ -119,10 +119,10 @@ class Group:
         target = self.rollout.offered(timeout=0.0) if version is None else version
         if target is None:
             raise _passed(f"the trainer has told of no version{self.rollout._absence()}")
-        held = known(self.rollout.held)
-        if self._wait(target, 0.0) is None and (held is None or held.number != target):
+        held, staged = known(self.rollout.held), self._wait(target, 0.0)
+        if staged is None and (held is None or held.number != target):
             raise _passed(f"version {target} is not here{self.rollout._absence()}")
-        return target
+        return target if version is not None or staged is None else staged.version
 
     def commit(self, timeout: float, stream: Any = None) -> Version:
         """Moves each process to what stage() brought, or none of them. Returns what this process holds.
@@ -201,8 +201,16 @@ class Group:
             held = known(self.rollout.held)
             left = 0.0 if held and held.number == target else end - time.monotonic()
             staged = self.rollout.staged(max(0.0, min(left, _SLICE_S)))
-            if staged or left <= 0:
+            if staged and self._leads(staged, target):
                 return staged
+            if left <= 0:
+                return None
+            if staged:
+                time.sleep(_SLICE_S)
+
+    def _leads(self, staged: Staged, target: int) -> bool:
+        """Whether what is staged is the target or a step to that, which nobody has to publish any more."""
+        return staged.version >= target or (self.rollout.offered(timeout=0.0) or 0) >= target
 
     def _is_there(self) -> bool:
         """Whether all processes hold the target or one later version."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
 import types
@@ -32,10 +33,16 @@ def copied(value: Any, owned: tuple[str, ...], memo: dict[int, Any]) -> Any:
         return set(value)
     if type(value) in (list, tuple):
         return type(value)(copied(one, owned, memo) for one in value)
-    if type(value) is dict:
-        return {key: copied(one, owned, memo) for key, one in value.items()}
     if id(value) in memo:
         return memo[id(value)][0]
+    if isinstance(value, dict):
+        other = memo.setdefault(id(value), (copy.copy(value), value))[0]
+        other.update({key: copied(one, owned, memo) for key, one in value.items()})
+        return other
+    if isinstance(value, list):
+        other = memo.setdefault(id(value), (copy.copy(value), value))[0]
+        other[:] = [copied(one, owned, memo) for one in value]
+        return other
     if type(value) is torch.Tensor and value.nbytes <= _SMALL:
         return memo.setdefault(id(value), (value.clone(), value))[0]
     if not _is_owned(value, owned):
@@ -55,6 +62,8 @@ def _parts(value: Any, owned: tuple[str, ...]) -> Iterator[tuple[Any, Any]] | No
     if isinstance(value, dict):
         return iter(value.items())
     if isinstance(value, types.MethodType):
+        return iter([("self", value.__self__)])
+    if isinstance(value, types.BuiltinMethodType) and isinstance(value.__self__, torch.Tensor):
         return iter([("self", value.__self__)])
     if isinstance(value, functools.partial):
         return iter([("func", value.func), *enumerate(value.args), *value.keywords.items()])
@@ -88,6 +97,12 @@ def reached(value: Any, owned: tuple[str, ...], path: str) -> torch.Tensor | Non
         else:
             value = getattr(value, name)
     return value if isinstance(value, torch.Tensor) else None
+
+
+def flags(value: Any, owned: tuple[str, ...]) -> list[tuple[str, Any]]:
+    """What is set and what is not, and numbers with a point, by path: two layers that differ in these may be processed
+    in two ways. Whole numbers are left out, because layers are counted by them."""
+    return [(at, one) for at, one in _reached(value, owned, "", set()) if type(one) in (bool, float, type(None))]
 
 
 def foreign(value: Any, owned: tuple[str, ...], before: Any) -> str | None:

@@ -124,6 +124,14 @@ def _lies(
     return torch.equal(wanted, _bits(values).view(wanted.shape))
 
 
+def _range(tensor: Any) -> tuple[int, int, int]:
+    """A tensor's storage, and the bytes of it from the tensor's first element to its last."""
+    begin = int(tensor.storage_offset())
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) if tensor.numel() else -1
+    item = tensor.element_size()
+    return tensor.untyped_storage()._cdata, begin * item, (begin + reach + 1) * item
+
+
 def _padding(places: torch.Tensor, digits: Sequence[Digit], one: int) -> torch.Tensor | None:
     """Which elements of an expert lie in the places of padding. None: not the same of each."""
     order = sorted(digits, key=lambda digit: -digit.unit)
@@ -137,8 +145,8 @@ def _count(memo: dict[int, Any], metas: Metas, few: Metas) -> None:
     for name, meta in metas.items():
         if meta.shape != few[name].shape:
             for new, _ in memo.values():
-                counts = {key for key in _COUNTS & vars(new).keys() if vars(new)[key] == meta.shape[0]}
-                vars(new).update(dict.fromkeys(counts, few[name].shape[0]))
+                own = getattr(new, "__dict__", {})
+                own.update({key: few[name].shape[0] for key in _COUNTS & own.keys() if own[key] == meta.shape[0]})
 
 
 class Trace:
@@ -236,11 +244,16 @@ class Trace:
         return _filled(_written(half * middle + digits, meta.dtype).to(self.device), meta.numel())
 
     def any_bits(self, meta: torch.Tensor) -> torch.Tensor:
-        """Random bits; each fourth element is NaN, and each fourth nothing or next to nothing."""
+        """Random bits, and what processing may make something else of: of 16 elements four are NaN, two are zero or next to
+        it, two are minus zero, and one is infinite."""
         generator, size = torch.Generator().manual_seed(3), meta.element_size()
         codes = torch.randint(0, 256, (min(meta.numel(), _PART), size), generator=generator, dtype=torch.uint8)
         codes[0::4, -2:] = torch.tensor([255, 127], dtype=torch.uint8)[-size:]
-        codes[1::4, 1:] = 0
+        codes[1::8] = 0
+        codes[5::8, 1:] = 0
+        codes[2::8] = torch.tensor([0] * (size - 1) + [128], dtype=torch.uint8)
+        if meta.dtype.is_floating_point:
+            codes[6::16] = torch.tensor([float("inf")]).to(meta.dtype).view(torch.uint8)
         return _filled(codes.view(meta.dtype).view(-1).to(self.device), meta.numel())
 
     def values(self, layer: torch.nn.Module, name: str) -> torch.Tensor | None:
@@ -271,17 +284,15 @@ class Trace:
 
     def made(self, one: _Scratch, other: _Scratch) -> list[str]:
         """Paths of tensors that depend on the weights, but for those that share memory with what is moved."""
-        own = {
-            one.layer._parameters[name].untyped_storage()._cdata  # type: ignore[union-attr]
-            for name in self.metas
-            if name not in self.others
-        }
+        own = [_range(one.layer._parameters[name]) for name in self.metas if name not in self.others]
         found = []
         for path, tensor in one.made.items():
             before = other.made.get(path)
             if before is not None and is_same(before.detach(), tensor.detach()):
                 continue
-            if tensor.untyped_storage()._cdata not in own and path.lstrip(".") not in self.kept:
+            storage, begin, end = _range(tensor)
+            shown = any(storage == place and first <= begin and end <= last for place, first, last in own)
+            if not shown and path.lstrip(".") not in self.kept:
                 found.append(path)
         return found
 

@@ -178,12 +178,20 @@ class AsyncFollower:
         return found
 
     async def _still(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Acts while the engine stands still. Requests are kept."""
-        await self._answered(self._pause())
+        """Acts while the engine stands still. Requests are kept. It goes on whatever comes, a cancelled call too, unless
+        it stood still before."""
+        if await self._answered(self.llm.is_paused()):
+            return await act()
+        paused = asyncio.ensure_future(self._answered(self._pause()))
         try:
+            await asyncio.shield(paused)
             await act()
         finally:
-            await self._answered(self.llm.resume_generation())
+            await asyncio.shield(asyncio.ensure_future(self._go_on(paused)))
+
+    async def _go_on(self, paused: asyncio.Future[Any]) -> None:
+        await asyncio.wait([paused])  # vLLM refuses to go on while it pauses
+        await self._answered(self.llm.resume_generation())
 
     @staticmethod
     def _label(each: list[list[Any]]) -> str:

@@ -111,9 +111,9 @@ def attach_core(core_class: Any) -> None:
     After one that failed this is what the workers still hold. Data-parallel engines that exchange experts have one
     label, because vLLM wants the same of all. While these run, calls in which processes agree are refused: an engine
     that waits for the other's answer is late for the step that the other is in."""
-    call = core_class.collective_rpc
-    if hasattr(call, "__wrapped__"):
+    if hasattr(core_class, "_weft_labels"):
         return
+    call, core_class._weft_labels = core_class.collective_rpc, True
 
     @functools.wraps(call)
     def call_and_label(self: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,13 +124,15 @@ def attach_core(core_class: Any) -> None:
                                f"their requests (POST /pause?mode=keep)")  # fmt: skip
         if not own or method != "finish_weight_update":
             return call(self, method, *args, **kwargs)
+        several = self.vllm_config.parallel_config.data_parallel_size > 1
         try:
             result = call(self, method, *args, **kwargs)
         except Exception:
             with contextlib.suppress(Exception):  # the first error is the one to tell
-                self.set_weight_version(label_of(call(self, "weft_held")))
+                held = label_of(call(self, "weft_held"))
+                same = several and held and self.get_weight_version().startswith(held.rpartition(":")[0] + ":")
+                self.set_weight_version(self.get_weight_version() if same else "" if several else held)
             raise
-        several = self.vllm_config.parallel_config.data_parallel_size > 1
         self.set_weight_version(call(self, "weft_label")[0] if several else label_of(call(self, "weft_held")))
         return result
 
