@@ -362,7 +362,10 @@ class Packings(unittest.TestCase):
             ("w is torch.float16, and loaders fill torch.float32", lambda layer, w: w.half()),
             ("another where its bits are no digits", lambda layer, w: w.clamp(min=1e-10)),
             ("another where its bits are no digits", lambda layer, w: w.nan_to_num()),
-            ("another where its bits are no digits", lambda layer, w: w.nan_to_num(torch.nan, 1.0)),  # the infinite alone
+            (
+                "another where its bits are no digits",
+                lambda layer, w: w.nan_to_num(torch.nan, 1.0),
+            ),  # the infinite alone
             ("another where its bits are no digits", lambda layer, w: torch.where(w == 0, 0.0, w)),  # of minus zero
         ):
             with self.subTest(text):

@@ -429,14 +429,9 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
                 with mock.patch.object(follower, "_commit", commit), self.assertRaises(error):
                     await asyncio.wait_for(follower.update(1, BOUND), 2)
                 self.assertEqual((llm.pauses, llm.paused), (pauses + 1, False))
-            llm.paused = True
-            with mock.patch.object(follower, "_agreed", side_effect=lambda act: act()):
-                with mock.patch.object(follower, "_stage", lambda wanted: asyncio.sleep(0)):
-                    with mock.patch.object(follower, "_commit", lambda: asyncio.sleep(0)):
-                        await follower.update(1, BOUND)
-            self.assertTrue(llm.paused)
-            llm.paused = False
+            llm.theirs, pauses = True, llm.pauses
             self.assertIn(":1:", await follower.update(1, BOUND))
+            self.assertEqual((llm.pauses, llm.paused), (pauses, False))
             await follower.close()
 
     async def newer(self, trainer, trained, llm, follower):

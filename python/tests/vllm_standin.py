@@ -269,6 +269,7 @@ class AsyncLLM:
     def __init__(self, size=1, engines=1):
         """engines  data-parallel ones with a worker each, which wait for each other in each step of theirs"""
         self.llm, self.paused, self.pauses = LLM(max(size, engines)), False, 0
+        self.theirs = False  # a pause that somebody else made
         self.vllm_config = SimpleNamespace(parallel_config=SimpleNamespace(data_parallel_size=engines))
         self.cores = [EngineCore([one], engines) for one in self.llm.workers] if engines > 1 else [self.llm.core]
         self.engine_core = SimpleNamespace(
@@ -288,7 +289,7 @@ class AsyncLLM:
         return await asyncio.gather(*calls)
 
     async def collective_rpc(self, method, timeout=None, args=(), kwargs=None):
-        assert self.paused or not method.endswith(("finish_weight_update", "weft_finish"))
+        assert self.paused or self.theirs or not method.endswith(("finish_weight_update", "weft_finish"))
         return (await self._call("collective_rpc", method, timeout, args, kwargs))[0]
 
     async def init_weight_transfer_engine(self, request):
@@ -309,7 +310,7 @@ class AsyncLLM:
         self.paused = False
 
     async def is_paused(self):
-        return self.paused
+        return self.paused or self.theirs
 
     async def start_weight_update(self):
         await self.collective_rpc("start_weight_update")

@@ -90,7 +90,12 @@ def _kind(layer: Any, metas: Metas, of: Framework) -> Any:
     beside = [(at, one.shape, one.dtype) for at, one in tensors(layer, of.owned, "", set())]
     shapes = [(n, t.shape, t.dtype) for n, t in metas.items()]
     shapes += [(n, p.shape, p.dtype, p.stride()) for n, p in live.items()]
-    return type(layer), type(of.packer(layer)), type(getattr(layer, "scheme", None)), (*shapes, *beside, *flags(layer, of.owned))
+    return (
+        type(layer),
+        type(of.packer(layer)),
+        type(getattr(layer, "scheme", None)),
+        (*shapes, *beside, *flags(layer, of.owned)),
+    )
 
 
 def _tried(layer: torch.nn.Module, metas: Metas, model: Recording, of: Framework) -> Any:

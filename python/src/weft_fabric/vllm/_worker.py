@@ -65,7 +65,7 @@ def _weft_pause_ms(self: Any) -> float:
 def attach(worker_class: Any) -> None:
     """Adds methods for collective_rpc to a class of workers, and has its sleep and wake_up tell weft. vLLM's contract
     for weight transfer has no call for these two, and weft must not read weights that are unmapped. A finish that fails
-    ends the update, as an update_weights that fails does."""
+    ends the update, as an update_weights that fails does. A start drops an update that nobody finished."""
     if hasattr(worker_class, "weft_held"):
         return
     sleep, wake_up = worker_class.sleep, worker_class.wake_up
@@ -85,6 +85,14 @@ def attach(worker_class: Any) -> None:
             core.wake()
         return result
 
+    start = worker_class.start_weight_update
+
+    @functools.wraps(start)
+    def start_anew(self: Any) -> Any:
+        if _core_of(self):  # an update that was cancelled was never finished
+            self._weight_update_active = False
+        return start(self)
+
     finish = worker_class.finish_weight_update
 
     @functools.wraps(finish)
@@ -95,7 +103,7 @@ def attach(worker_class: Any) -> None:
             self._weight_update_active = False
             raise
 
-    worker_class.finish_weight_update = finish_and_end
+    worker_class.start_weight_update, worker_class.finish_weight_update = start_anew, finish_and_end
     worker_class.sleep, worker_class.wake_up = sleep_after_weft, wake_up_before_weft
     worker_class.weft_held, worker_class.weft_is_staged = _weft_held, _weft_is_staged
     worker_class.weft_ready, worker_class.weft_finish = _weft_ready, _weft_finish
