@@ -287,6 +287,7 @@ class Processes(unittest.TestCase):
         stack.enter_context(mock.patch("sglang.srt.distributed.get_tp_group", lambda: group))
         stack.enter_context(mock.patch("sglang.srt.runtime_context.get_model", lambda: chosen))
         stack.enter_context(mock.patch.object(_process, "_process", None))
+        stack.enter_context(mock.patch.object(_framework, "KNOWN", {"Model.post_load_weights"}))
         self.refused = stack.enter_context(mock.patch(refused, return_value=None))
         self.named, self.model = checkpoint(1), Model()
         self.trainer = stack.enter_context(weft.Trainer(SITE, self.named, log=support.quiet))
@@ -344,6 +345,7 @@ class Processes(unittest.TestCase):
         def for_all(model, weight_names=None):
             Model.post_load_weights(model, ["layers.0.kv_b_proj", "layers.1.kv_b_proj"])
 
+        for_all.__qualname__ = "Model.post_load_weights"
         self.model.__class__ = type("Model", (Model,), {"post_load_weights": for_all})
         engine = self.engine()
         before = bits(self.model)
@@ -433,8 +435,9 @@ class Processes(unittest.TestCase):
             engine.release(discard)
             self.assertEqual(_process._process.core.is_discarded, discard)
             self.step(version)
-            with self.assertRaisesRegex(weft.CallError, "the engine sleeps"):
-                follower.update(version)
+            for ask in (follower.update, lambda version: self.follow(engine)):
+                with self.assertRaisesRegex(weft.CallError, "released its weights: resume_memory_occupation first"):
+                    ask(version)
             if discard:
                 self.assertNotEqual(bits(self.model), dense(self.named))
             engine.manager.offload_tags.clear()
@@ -455,9 +458,71 @@ class Processes(unittest.TestCase):
             self.model = Model()
             with self.assertRaisesRegex(weft.CallError, f"{option} .*{text}"):
                 self.follow(self.engine(**{option: 2}))
+        self.model = Model()
+        _process._process = None
+        self.follow(self.engine(speculative_algorithm="NGRAM")).close()  # which has no draft model
         self.model, self.refused.return_value = Model(), "SGLang's own reason"
         with self.assertRaisesRegex(weft.CallError, "SGLang's own reason"):
             self.follow(self.engine(weight_cache_mode="off", offload_group_size=-1))
+
+    def test_what_a_model_computes_in_ways_that_weft_does_not_know(self):
+        """Of numbers, of tensors in a tuple, and by code that is none of SGLang's for DeepSeek."""
+
+        def scale(model, weight_names=None):
+            Model.post_load_weights(model, weight_names)
+            model.o_proj.scale = 1.0 + float(model.o_proj.weight.sum())
+
+        def pair(model, weight_names=None):
+            Model.post_load_weights(model, weight_names)
+            model.o_proj.pair = (model.o_proj.weight * 2, 1)
+
+        def other(model, weight_names=None):
+            Model.post_load_weights(model, weight_names)
+            model.o_proj.weight.data.mul_(2)
+
+        for act, text in (
+            (scale, "scale of .* was computed as weights came"),
+            (pair, "pair of .* was computed as weights came"),
+            (other, "other computes from weights, in a way that weft does not know"),
+        ):
+            act.__qualname__ = "other" if act is other else "Model.post_load_weights"
+            self.model = Model()
+            self.model.__class__ = type("Model", (Model,), {"post_load_weights": act})
+            engine = self.engine()
+            before = bits(self.model)
+            with self.subTest(text), self.assertRaisesRegex(weft.CallError, text):
+                self.follow(engine)
+            self.assertEqual(bits(self.model), before)
+
+    def test_the_version_that_was_staged_is_the_one_that_comes(self):
+        """Another may come in between. An answer that was lost leaves no wrong label."""
+        engine = self.engine()
+        follower = self.follow(engine)
+        follower.update(0)
+        self.step(1)
+        send, own = follower._send, engine.update_weights_from_tensor
+
+        def and_newer(verb, **body):
+            if verb == "commit":
+                self.step(2)
+            return send(verb, **body)
+
+        end = time.monotonic() + support.BOUND
+        while not follower._send("stage", version=1).startswith("staged 1") and time.monotonic() < end:
+            pass
+        with mock.patch.object(follower, "_send", and_newer):
+            self.assertIn(":1:", follower.update())
+        for held, label in ((True, ":2:"), (False, "^$")):
+
+            def lost(named, held=held, **options):
+                answer = own(named, **options)
+                if '"commit"' in named[0][1] or ('"held"' in named[0][1] and not held):
+                    raise TimeoutError("planted")
+                return answer
+
+            with mock.patch.object(engine, "update_weights_from_tensor", lost), self.assertRaises(TimeoutError):
+                follower.update(2)
+            self.assertRegex(follower.version, label)
 
     def test_calls_that_are_none_of_its_own(self):
         engine = self.engine()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import pickle
 import time
@@ -64,17 +65,20 @@ class Follower:
     def update(self, version: int | None = None, timeout: float = 60.0) -> str:
         """Brings the engine to a version, or to the trainer's newest one, and returns the label of what it holds then.
         While the version comes the engine generates. The commit waits until no request runs, and flushes SGLang's
-        cache of keys and values. Whatever fails, `version` is what the engine holds, and the error says why."""
+        cache of keys and values. Whatever fails, `version` is what the engine holds, "" where nobody can say, and the
+        error says why."""
         deadline = _wait.Deadline(timeout)
-        while (said := self._send("stage", version=version)) != "staged":
+        while not (said := self._send("stage", version=version)).startswith("staged "):
             if deadline.passed():
                 which = "of the trainer" if version is None else version
                 raise failure(lib.WEFT_E_TIMEOUT, f"version {which} did not come in {timeout} s: {said}")
             time.sleep(_POLL_S)
+        number, self.version = int(said.split()[1]), ""
         try:
-            self.version = self._send("commit", version=version, timeout=max(1.0, deadline.left() or 0.0))
-        except CallError:  # of SGLang's cache too, which is flushed after the weights moved
-            self.version = self._send("held")
+            self.version = self._send("commit", version=number, timeout=max(1.0, deadline.left() or 0.0))
+        except BaseException:  # of SGLang's cache too, which is flushed after the weights moved
+            with contextlib.suppress(Exception):
+                self.version = self._send("held")
             raise
         return self.version
 

@@ -18,6 +18,10 @@ from ._refusals import advice, of_module, packer
 _OWNED = ("sglang.srt.layers", "sglang.srt.models")
 _BEFORE = "_weft_before"  # attribute of a model: what it was like before its weights came
 _POST = "post_load_weights"  # by which a model computes tensors from weights, once loaders have filled these
+# Those that weft knows: they make tensors of attention, of the layers that they are told of, and write nothing else.
+KNOWN = {"DeepseekV2WeightLoaderMixin.post_load_weights", "KimiK25ForConditionalGeneration.post_load_weights"}
+# Scales of what attention caches, which no trainer has.
+_CACHES = frozenset(("k_scale_float", "v_scale_float", "q_scale_float", "idx_q_scale_float"))
 _playing = False  # whether loaders run for weft
 
 
@@ -27,6 +31,14 @@ class _Before:
     def __init__(self, model: torch.nn.Module) -> None:
         self.metas = {layer: _metas(layer) for layer in model.modules() if layer._parameters}
         self.tensors = {layer: _own_tensors(layer) for layer in model.modules()}
+        self.others = {layer: _others(layer) for layer in model.modules()}
+
+    def unknown(self) -> Iterator[str]:
+        """Why nobody makes again what was computed as weights came: numbers, and tensors in other objects."""
+        for layer, had in self.others.items():
+            for name, value in _others(layer).items():
+                if name not in had or had[name] != value:
+                    yield f"{name} of {type(layer).__name__} was computed as weights came, and is no tensor by itself"
 
     def made(self) -> frozenset[str]:
         """Names of what was computed as weights came: attributes that hold tensors since then."""
@@ -36,6 +48,27 @@ class _Before:
 def _own_tensors(layer: torch.nn.Module) -> frozenset[str]:
     """Names of tensors that are neither parameters nor buffers."""
     return frozenset(name for name, value in vars(layer).items() if isinstance(value, torch.Tensor))
+
+
+def _others(layer: torch.nn.Module) -> dict[str, Any]:
+    """Numbers with a point, and how many tensors are in lists, tuples and dictionaries, by name."""
+    own = {name: value for name, value in vars(layer).items() if not name.startswith("_") and name not in _CACHES}
+    found: dict[str, Any] = {name: value for name, value in own.items() if type(value) is float}
+    for name, value in own.items():
+        every = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        count = sum(isinstance(one, torch.Tensor) for one in every)
+        found.update({name: count} if count else {})
+    return found
+
+
+def unknown(model: torch.nn.Module) -> Iterator[str]:
+    """Why a model has copies of weights that nobody makes again."""
+    for module in model.modules():
+        post = getattr(type(module), _POST, None)
+        if post is not None and post.__qualname__ not in KNOWN:
+            yield f"{post.__qualname__} computes from weights, in a way that weft does not know"
+    before = model.__dict__.get(_BEFORE)
+    yield from before.unknown() if before else ()
 
 
 def _metas(layer: torch.nn.Module) -> Mapping[str, torch.Tensor]:

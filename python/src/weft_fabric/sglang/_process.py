@@ -10,7 +10,7 @@ from ..engine._core import Init, Update
 from ..engine._group import label
 from ..engine._model import Model, ranks_of
 from ..errors import CallError
-from ._framework import framework, is_async, remember
+from ._framework import framework, is_async, remember, unknown
 from ._message import LOADER, order_of
 from ._refusals import refuse
 
@@ -30,7 +30,11 @@ class Process:
         model, args = runner.model, runner.server_args
         device = next(model.parameters()).device
         self._model = Model(
-            model, framework(runner), device, ranks_of(get_tp_group()), lambda layers: refuse(model, args, layers)
+            model,
+            framework(runner),
+            device,
+            ranks_of(get_tp_group()),
+            lambda layers: refuse(model, args, layers, unknown(model)),
         )
         self.core = self._model.core
 
@@ -46,10 +50,10 @@ class Process:
         return self._held()
 
     def _stage(self, version: int | None = None) -> str:
-        """Asks for a version. "staged" where every process has it, else why not; never waits."""
+        """Asks for a version. Where every process has it "staged" and its number, else why not; never waits."""
         self.core.start()
         ready = self.core.ready(version)
-        return "staged" if isinstance(ready, int) else ready
+        return f"staged {ready}" if isinstance(ready, int) else ready
 
     def _commit(self, **update: Any) -> str:
         self.core.start()
@@ -87,6 +91,8 @@ def _done(manager: Any, request: Any) -> str:
         raise _state("a weight-update session is open: call end_weight_update before weft moves weights")
     if _WEIGHTS not in manager.offload_tags:
         _process.core.wake()
+    elif verb in ("open", "stage", "commit"):
+        raise _state("the engine released its weights: resume_memory_occupation first")
     return _process.do(verb, body)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
 from ..engine import _refusals
 from ..engine._refusals import is_of
@@ -25,6 +25,7 @@ _OPTIONS = {
     "offload_group_size": "has weights on the host while the engine runs",
     "weight_cache_mode": "shares the weights with other engines, which an update in place would change",
 }
+_FINE = {"speculative_algorithm": ("NGRAM", "UNO")}  # which have no draft model
 _UNSET: tuple[Any, ...] = (None, False, 0, -1, "off", [], {})
 
 
@@ -65,7 +66,7 @@ def of_module(module: Any) -> str | None:
 
 def _of_server(args: Any) -> Iterator[str]:
     for name, why in _OPTIONS.items():
-        if getattr(args, name, None) not in _UNSET:
+        if getattr(args, name, None) not in (*_UNSET, *_FINE.get(name, ())):
             yield f"{name} {why}"
     if getattr(args, "pp_size", 1) > 1:
         yield "pp_size is more than one: the stages of a pipeline do not agree on a version"
@@ -80,6 +81,6 @@ def _of_sglang(model: Any) -> Iterator[str]:
         yield why
 
 
-def refuse(model: Any, args: Any, known: Mapping[str, str | None] = {}) -> None:
-    """engine._refusals.refuse() for an engine of these ServerArgs."""
-    _refusals.refuse(model, (*_of_server(args), *_of_sglang(model)), known, of_module)
+def refuse(model: Any, args: Any, known: Mapping[str, str | None] = {}, unknown: Iterable[str] = ()) -> None:
+    """engine._refusals.refuse() for an engine of these ServerArgs. `unknown` are reasons that the model has."""
+    _refusals.refuse(model, (*_of_server(args), *_of_sglang(model), *unknown), known, of_module)
