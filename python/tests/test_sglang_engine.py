@@ -225,7 +225,7 @@ class InSglang(unittest.TestCase):
                 self.assertIn(f":{version}:", follower.update(version, timeout=120))
                 said.append([ask(engine), told(engine, "weft_sums")])
                 engine.release_memory_occupation(["weights"])
-                with self.assertRaisesRegex(weft.CallError, "the engine sleeps"):
+                with self.assertRaisesRegex(weft.CallError, "the engine released its weights"):
                     follower.update(version)
                 engine.resume_memory_occupation(["weights"])
                 models.save(config, weights, folder / str(version))
