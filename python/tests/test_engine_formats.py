@@ -642,6 +642,17 @@ class Derivations(unittest.TestCase):
         for name in ("layer.table", "layer.scale", "decay", "gate"):
             self.assertTrue(torch.equal(self.get(model, name), self.get(self.loaded(first), name)), name)
 
+    def test_a_step_that_fails_in_the_middle(self):
+        live = torch.zeros(2)
+
+        def step():
+            yield _derive.Remade("live", live, torch.ones(2))
+            raise KeyError("planted")
+
+        with self.assertRaisesRegex(KeyError, "planted"):
+            _derive.Derived([step]).run()
+        self.assertFalse(bool(live.any()))
+
     def test_a_loader_that_writes_elsewhere_later(self):
         first = self.weights(1)
         model = self.loaded(first)
@@ -822,7 +833,12 @@ class Derivations(unittest.TestCase):
         def alias(late, dtype):
             late.W_UV = torch.nn.Parameter(late.layer.codes.data.view(4, 6), False)
 
-        for process in (keeps, other, shows, alias):
+        def once(late, dtype):
+            if "W_UV" in late._parameters:  # at the load; later what is there stays
+                del late.W_UV
+                late.W_UV = late.layer.codes.data.to(dtype) * 2
+
+        for process in (keeps, other, shows, alias, once):
             with self.subTest(process.__name__):
                 self.assertEqual(self.attention(process)[1].steps, {})
 

@@ -524,6 +524,20 @@ class Processes(unittest.TestCase):
                 follower.update(2)
             self.assertRegex(follower.version, label)
 
+    def test_what_is_remembered_and_what_computes(self):
+        """A parameter keeps its class and its loader on the device meta. Of two modules around a layer the inner one
+        computes."""
+        own = type("Own", (torch.nn.Parameter,), {})
+        layer = torch.nn.Module()
+        layer.weight = own(torch.ones(2), False)
+        layer.weight.weight_loader = "loader"
+        meta = _framework._Before(layer).metas[layer]["weight"]
+        self.assertEqual((meta.is_meta, type(meta), meta.weight_loader), (True, own, "loader"))
+        around = type("Around", (torch.nn.Module,), {"post_load_weights": lambda self, weight_names=None: None})
+        outer, inner = around(), around()
+        outer.inner, inner.layer = inner, layer
+        self.assertIs(_framework._finish(outer, "inner.layer").args[0], inner)
+
     def test_calls_that_are_none_of_its_own(self):
         engine = self.engine()
         for wrong in ([], [("weight", 3)], [("weft", "[]")], [("weft", '["other", {}]')]):

@@ -434,6 +434,17 @@ class FollowingByAsyncio(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((llm.pauses, llm.paused), (pauses, False))
             await follower.close()
 
+    async def test_workers_that_have_different_versions(self):
+        """All are asked for the newest that one of them has."""
+        said = {None: [[1], [2]], 2: [[2], [2]]}
+
+        async def each(method, wanted):
+            return said[wanted]
+
+        follower = _follow.AsyncFollower(vllm_standin.AsyncLLM(), "keep")
+        with mock.patch.object(follower, "_each", each):
+            self.assertEqual(await follower._ready(None, 1.0), 2)
+
     async def newer(self, trainer, trained, llm, follower):
         """A version that comes while an update without a number begins is left to the next update."""
         start = llm.start_weight_update

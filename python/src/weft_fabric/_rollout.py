@@ -113,7 +113,8 @@ class Rollout(Session):
 
     def _absence(self) -> str:
         """For the text of what did not come in time."""
-        return "" if self.away is None else f", and the trainer is away for {self.away:.1f} s"
+        away = self.away  # asked once, because the trainer may come back
+        return "" if away is None else f", and the trainer is away for {away:.1f} s"
 
     def want(self, version: int) -> None:
         """Asks for exactly that version, in a rollout with `wants`. It comes by staged(). VersionError from staged(): it
