@@ -175,14 +175,9 @@ def dense(path, size=1):
 
 def plug_in(folder):
     """Makes weft and plug() known to SGLang's processes, as installed packages are."""
-    info = Path(folder) / "entry" / "weft-0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
-    points = "weft = weft_fabric.sglang:register\nplug = test_sglang_engine:plug\n"
-    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{points}")
-    paths = [str(info.parent), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    sys.path.insert(0, str(info.parent))
+    points = ("weft = weft_fabric.sglang:register", "plug = test_sglang_engine:plug")
+    os.environ["PYTHONPATH"] = models.plug_in(folder, "sglang.srt.plugins", points)
+    sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 
 
 class InSglang(unittest.TestCase):

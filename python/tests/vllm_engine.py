@@ -131,17 +131,21 @@ ENGINES = []
 PROMPTS = ([5, 6, 7, 8], [100, 3])
 
 
-def environment(folder):
-    """What a process with vLLM needs: the entry point, as an installed package has it, and quiet."""
+def plug_in(folder, group, points):
+    """Has weft be a package with entry points, as an installed one is. Returns the path of Python that shows it."""
     info = Path(folder) / "entry" / "weft-0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weft\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("\n".join((f"[{group}]", *points, "")))
+    return os.pathsep.join([str(info.parent), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+
+
+def environment(folder):
+    """What a process with vLLM needs: the entry point, as an installed package has it, and quiet."""
     plugins = ("weft = weft_fabric.vllm:register", "weft_still = vllm_engine:stand_still")
-    (info / "entry_points.txt").write_text("\n".join(("[vllm.general_plugins]", *plugins, "")))
-    path = [str(info.parent), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONPATH": plug_in(folder, "vllm.general_plugins", plugins),
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_CPU_CI_ENV": "1",

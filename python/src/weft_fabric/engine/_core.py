@@ -1,4 +1,4 @@
-"""What the engine does in each process of vLLM: joins, stages, commits, sleeps, wakes. No vLLM, no torch."""
+"""What weft does in each process of an engine: joins, stages, commits, sleeps, wakes. No framework, no torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class InitOptions(TypedDict, total=False):
 
 @dataclass
 class Init:
-    """What init_weight_transfer_engine takes as `init_info`.
+    """With what an engine joins: vLLM's init_weight_transfer_engine takes the fields as `init_info`.
 
     site       path or text of the site
     peer       name of the peer; with several processes it has "{rank}" in it, for the number of each
@@ -58,7 +58,7 @@ class Init:
 
 @dataclass
 class Update:
-    """What update_weights takes as `update_info`: the version (None: the newest that the trainer has told of), and
+    """What an engine is asked for, as vLLM's `update_info` has it: the version (None: the newest that the trainer has told of), and
     seconds to wait for it."""
 
     version: int | None = None

@@ -1,7 +1,7 @@
 """What the engine's own code computes from weights: that code runs again after each commit, on scratch, and what it
 makes is copied to where the engine has it.
 
-Three kinds of steps, in the order of vLLM's own load: loaders that compute, the processing of layers, and that of
+Three kinds of steps, in the order of a framework's own load: loaders that compute, the processing of layers, and that of
 attention. All of a step is computed before any of it is copied, so a step that fails leaves what was there.
 """
 

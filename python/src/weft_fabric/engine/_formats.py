@@ -121,7 +121,7 @@ def _trace(
         if isinstance(known[kind], Exception):
             raise known[kind]
         _add(path, layer, metas, known[kind], found, of)
-    except Exception as error:  # of vLLM's own code too: the engine then serves, and weft refuses the layer
+    except Exception as error:  # of the framework's own code too: the engine then serves, and weft refuses the layer
         found.layers[path] = f"its weights are packed, and nobody can say how: {_text(error)}{of.advice(layer)}"
 
 
@@ -226,7 +226,7 @@ def _judge(found: Formats, held: Callable[[Moves], Iterable[Elements]]) -> Forma
     text = "the engine has other bits than it was loaded with"
     try:
         wrong = _wrong(found.moves, held(found.moves)) if found.moves else set()
-    except Exception as error:  # of vLLM's own code too
+    except Exception as error:  # of the framework's own code too
         wrong, text = set(found.moves), _text(error)
     why.update({name.rpartition(".")[0]: text for name in wrong})
     steps = {path: _lighter(step) for path, step in found.steps.items() if path not in why}
@@ -248,7 +248,7 @@ def _fault(step: Layer | Attention) -> str:
     """Why a step does not make what the engine has, "" if it does."""
     try:
         wrong = Derived([step.step]).wrong()
-    except Exception as error:  # of vLLM's own code too
+    except Exception as error:  # of the framework's own code too
         return _text(error)
     return f"the engine has another {wrong[0]} than its own code computes" if wrong else ""
 
